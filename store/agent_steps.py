@@ -1,0 +1,184 @@
+"""The journal: what every session did, step by step, append only.
+
+A step is true when its row is committed. Its id is made of session and iteration, so a step that is written twice (an
+answer was lost, a stale owner woke up) is still one step: readers show the first row of an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from lancedb.expr import Expr
+
+from store import filters, paging
+from store.codec import RowCodec
+from store.database import TenantStore
+from store.errors import BadFilterError
+from store.ids import ActionId, AgentId, SessionId, StepId, step_id
+from store.paging import Order, Page
+from store.schema import AGENT_STEPS
+from store.scope import ScopedTable
+
+
+class StepStatus(StrEnum):
+    """What the session does after the step."""
+
+    RUNNING = "running"  # goes on with the next step
+    WAITING = "waiting"  # waits for an input, a moment or a person
+    DONE = "done"  # the moniker is done
+    ERROR = "error"  # the step failed
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """A row of the journal."""
+
+    id: StepId
+    created_at: datetime
+    agent_id: AgentId
+    session_id: SessionId
+    #: the action that this step answers, or the last one that it read
+    action_id: ActionId | None
+    iteration: int
+    step_token: str
+    next_step_token: str
+    status: StepStatus
+    text: str | None
+    data: Any
+    state: Any
+    #: what the step read: {"guidance", "inputs", "actions", "pulled_to"}, as far as there was any
+    guidance: Any
+    notes: str | None
+    latency_ms: float
+    error: str | None
+    #: the session's totals up to and with this step
+    usage: Any
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFilter:
+    """Which steps to list; None means any."""
+
+    session_id: SessionId | None = None
+    agent_id: AgentId | None = None
+    min_iteration: int | None = None
+    max_iteration: int | None = None
+    after_iteration: int | None = None
+    since_created_at: datetime | None = None
+    status: StepStatus | None = None
+
+
+CODEC: RowCodec[AgentStep] = RowCodec(
+    AgentStep, AGENT_STEPS, json=frozenset({"data", "state", "guidance", "usage"}), enums={"status": StepStatus}
+)
+
+
+def journal_of(db: TenantStore, session_id: SessionId | None = None) -> ScopedTable[AgentStep]:
+    """The journal table that holds a session's steps; the one place to split it by shard later."""
+    return db.table(CODEC)
+
+
+async def append_agent_step(db: TenantStore, step: AgentStep) -> int:
+    """Commit a step, together with those of other sessions; returns the journal version that holds it."""
+    return await journal_of(db, step.session_id).append(step)
+
+
+async def list_agent_steps(
+    db: TenantStore,
+    wanted: StepFilter,
+    *,
+    order: Order = "asc",
+    limit: int = 100,
+    offset: int = 0,
+    cursor: str | None = None,
+) -> Page[AgentStep]:
+    """Steps by iteration within a session, else by time. Give `cursor` or `offset`, not both."""
+    size = paging.checked_limit(limit)
+    if offset < 0 or (offset and cursor):
+        raise BadFilterError(f"offset {offset} cannot be used; give 0 or more, and no cursor with it")
+    descending = order == "desc"
+    sort = _sort_of(wanted)
+    found = await journal_of(db, wanted.session_id).find(
+        *_conditions(wanted),
+        _after(cursor, sort, descending=descending),
+        order=[(column, descending) for column in sort],
+        limit=size + 1,
+        offset=offset,
+    )
+    last = found[size - 1] if len(found) > size else None
+    following = None if last is None else paging.encode_cursor([getattr(last, column) for column in sort])
+    return Page(tuple(_once(found[:size])), following)
+
+
+async def list_agent_steps_since_iteration(
+    db: TenantStore, session_id: SessionId, after_iteration: int, *, limit: int = 100
+) -> list[AgentStep]:
+    """The session's steps after an iteration, in order."""
+    wanted = StepFilter(session_id=session_id, after_iteration=after_iteration)
+    return list((await list_agent_steps(db, wanted, limit=limit)).items)
+
+
+async def list_agent_steps_latest(
+    db: TenantStore, *, session_id: SessionId | None = None, agent_id: AgentId | None = None, limit: int = 20
+) -> list[AgentStep]:
+    """The newest steps of a session or an agent, newest first."""
+    if session_id is None and agent_id is None:
+        raise BadFilterError("the latest steps need a session_id or an agent_id")
+    wanted = StepFilter(session_id=session_id, agent_id=agent_id)
+    return list((await list_agent_steps(db, wanted, order="desc", limit=limit)).items)
+
+
+async def find_step(db: TenantStore, session_id: SessionId, iteration: int) -> AgentStep | None:
+    """One step, if it is stored."""
+    return await journal_of(db, session_id).first(filters.equals("id", step_id(session_id, iteration)))
+
+
+async def list_steps_since_version(db: TenantStore, version: int) -> list[AgentStep]:
+    """Steps committed after a journal version, by session and iteration: what projections may still lack."""
+    rows = await journal_of(db).created_since(version)
+    return sorted(_once(row.item for row in rows), key=lambda step: (step.session_id, step.iteration))
+
+
+async def steps_that_read(db: TenantStore, session_id: SessionId, after_iteration: int = -1) -> Sequence[AgentStep]:
+    """The session's steps that answer an action."""
+    found = await journal_of(db, session_id).find(
+        filters.equals("session_id", session_id), filters.above("iteration", after_iteration)
+    )
+    return [step for step in _once(found) if step.action_id is not None]
+
+
+def _once(steps: Iterable[AgentStep]) -> list[AgentStep]:
+    seen: dict[StepId, AgentStep] = {}
+    for step in steps:
+        seen.setdefault(step.id, step)
+    return list(seen.values())
+
+
+def _sort_of(wanted: StepFilter) -> tuple[str, str]:
+    return ("iteration", "id") if wanted.session_id is not None else ("created_at", "id")
+
+
+def _conditions(wanted: StepFilter) -> list[Expr]:
+    checks = [
+        (wanted.session_id, lambda value: filters.equals("session_id", value)),
+        (wanted.agent_id, lambda value: filters.equals("agent_id", value)),
+        (wanted.min_iteration, lambda value: filters.at_least("iteration", value)),
+        (wanted.max_iteration, lambda value: filters.at_most("iteration", value)),
+        (wanted.after_iteration, lambda value: filters.above("iteration", value)),
+        (wanted.since_created_at, lambda value: filters.at_least("created_at", value)),
+        (wanted.status, lambda value: filters.equals("status", value)),
+    ]
+    return [build(value) for value, build in checks if value is not None]
+
+
+def _after(cursor: str | None, sort: tuple[str, str], *, descending: bool) -> Expr | None:
+    if cursor is None:
+        return None
+    kinds = (int, str) if sort[0] == "iteration" else (datetime, str)
+    values = paging.decode_cursor(cursor, kinds)
+    return filters.beyond(sort, (values[0], values[1]), descending=descending)

@@ -1,0 +1,106 @@
+"""The tenant scope: the only door to a table. No read or write can be built without naming a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+from lancedb.expr import Expr
+
+from store import filters
+from store.codec import RowCodec
+from store.ids import TenantId
+from store.table import Change, Table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[T]):
+    """A row and the table version that created or last changed it."""
+
+    version: int
+    item: T
+
+
+class ScopedTable(Generic[T]):
+    """One tenant's rows of one table, as objects."""
+
+    def __init__(self, table: Table, codec: RowCodec[T], tenant: TenantId) -> None:
+        self._table = table
+        self._codec = codec
+        self._encoder = codec.encoder()
+        self._tenant = tenant
+
+    def append(self, item: T) -> asyncio.Future[int]:
+        """Store a new row; see `Table.append`."""
+        return self._table.append(self._encoder.encode(item, self._tenant))
+
+    def upsert(self, item: T) -> asyncio.Future[int]:
+        """Store a row in place of the one with its key; see `Table.upsert`."""
+        return self._table.upsert(self._encoder.encode(item, self._tenant))
+
+    async def append_all(self, items: Iterable[T]) -> None:
+        """Store several rows; returns when all are stored."""
+        await asyncio.gather(*[self.append(item) for item in items])
+
+    async def upsert_all(self, items: Iterable[T]) -> None:
+        """Store several rows by key; returns when all are stored."""
+        await asyncio.gather(*[self.upsert(item) for item in items])
+
+    def change(self, key: tuple[Any, ...], **columns: Any) -> asyncio.Future[int]:
+        """Change some columns of the row with `key` (the table's key without its tenant)."""
+        return self._table.change(Change(tuple(columns), (self._tenant, *key, *columns.values())))
+
+    async def find(
+        self,
+        *conditions: Expr | None,
+        order: Sequence[tuple[str, bool]] = (),
+        limit: int | None = None,
+        offset: int = 0,
+        columns: Sequence[str] | None = None,
+    ) -> list[T]:
+        """The objects that meet every condition. Columns that were not asked for are None."""
+        found = await self._read(conditions, order=order, limit=limit, offset=offset, columns=columns)
+        return [self._codec.decode(row) for row in found.to_pylist()]
+
+    async def first(self, *conditions: Expr | None, order: Sequence[tuple[str, bool]] = ()) -> T | None:
+        """The first object that meets every condition, if any."""
+        found = await self.find(*conditions, order=order, limit=1)
+        return found[0] if found else None
+
+    async def values(self, column: str, *conditions: Expr | None) -> pa.ChunkedArray:
+        """One column of the rows that meet every condition."""
+        return (await self._read(conditions, columns=[column])).column(column)
+
+    async def created_since(
+        self, version: int, *conditions: Expr | None, columns: Sequence[str] | None = None
+    ) -> list[Versioned[T]]:
+        """Rows appended after `version`, oldest commit first. Exact, whatever the clocks say."""
+        return await self._since(filters.CREATED_VERSION, version, conditions, columns)
+
+    async def changed_since(
+        self, version: int, *conditions: Expr | None, columns: Sequence[str] | None = None
+    ) -> list[Versioned[T]]:
+        """Rows appended or changed after `version`, oldest change first; each row once, as it is now."""
+        return await self._since(filters.UPDATED_VERSION, version, conditions, columns)
+
+    async def version(self) -> int:
+        """The table's newest version."""
+        return await self._table.version()
+
+    async def _since(
+        self, mark: str, version: int, conditions: Sequence[Expr | None], columns: Sequence[str] | None
+    ) -> list[Versioned[T]]:
+        wanted = [*(columns or self._table.spec.schema.names), mark]
+        found = await self._read((filters.above(mark, version), *conditions), columns=wanted)
+        rows = [Versioned(row[mark], self._codec.decode(row)) for row in found.to_pylist()]
+        rows.sort(key=lambda row: row.version)
+        return rows
+
+    async def _read(self, conditions: Sequence[Expr | None], **options: Any) -> pa.Table:
+        where = filters.every(filters.of_tenant(self._tenant), *conditions)
+        return await self._table.read(where, **options)
