@@ -250,20 +250,28 @@ async def mark_action_processed_async(
 
     Crash before: the action is tried again when a worker is back; handlers are made for that.
     """
-    await queue_of(db).change(
-        (action_id,),
-        status=status,
-        attempts=attempts,
-        processed=True,
-        processed_at=db.clock.now(),
-        error=error,
-        owner=owner,
-    )
+    await _mark(db, action_id, status=status, attempts=attempts, error=error, owner=owner)
 
 
 async def mark_action_claimed(db: TenantStore, action_id: ActionId, *, attempts: int, owner: str) -> None:
     """Say in the queue that a worker is at it. For people: ownership does not rest on it."""
-    await queue_of(db).change((action_id,), status=ActionStatus.CLAIMED, attempts=attempts, owner=owner)
+    await _mark(db, action_id, status=ActionStatus.CLAIMED, attempts=attempts, error=None, owner=owner)
+
+
+def _mark(
+    db: TenantStore, action_id: ActionId, *, status: ActionStatus, attempts: int, error: str | None, owner: str | None
+) -> asyncio.Future[int]:
+    # Every mark names the same columns: of two marks in one group commit the later one wins.
+    processed = status not in OPEN_STATUSES
+    return queue_of(db).change(
+        (action_id,),
+        status=status,
+        attempts=attempts,
+        processed=processed,
+        processed_at=db.clock.now() if processed else None,
+        error=error,
+        owner=owner,
+    )
 
 
 async def requeue_action(db: TenantStore, action_id: ActionId) -> Action:
@@ -274,10 +282,16 @@ async def requeue_action(db: TenantStore, action_id: ActionId) -> Action:
     action = await get_action(db, action_id)
     if action.status not in REQUEUEABLE:
         raise ConflictError(f"action {action_id!r} is {action.status.value}; only failed and dead ones can be requeued")
-    await queue_of(db).change(
-        (action_id,), status=ActionStatus.PENDING, attempts=0, processed=False, processed_at=None, error=None, owner=None
-    )
+    await _mark(db, action_id, status=ActionStatus.PENDING, attempts=0, error=None, owner=None)
     return await get_action(db, action_id)
+
+
+async def list_open_actions_of_session(db: TenantStore, session_id: SessionId) -> list[Action]:
+    """The session's actions that are not yet processed, oldest first."""
+    found = await queue_of(db).find(
+        filters.equals("session_id", session_id), filters.one_of("status", OPEN_STATUSES)
+    )
+    return sorted(found, key=lambda action: (action.created_at, action.id))
 
 
 async def agent_create(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lancedb.expr import Expr
 
 from store import filters, paging
+from store.actions import ActionKind
 from store.codec import RowCodec
 from store.database import TenantStore
 from store.errors import NotFoundError
@@ -41,6 +42,18 @@ class SessionStatus(StrEnum):
 
 
 FINAL_STATUSES = frozenset({SessionStatus.STOPPED, SessionStatus.DONE, SessionStatus.ERROR})
+_AFTER_ERROR = frozenset({ActionKind.RESUME, ActionKind.DESTROY})
+
+
+def refusal(session_id: str, status: SessionStatus, kind: ActionKind) -> str | None:
+    """Why an action cannot be asked of a session in `status`; None when it can. The one rule for web and worker."""
+    if status not in FINAL_STATUSES:
+        return None
+    if status is SessionStatus.ERROR:
+        if kind in _AFTER_ERROR:
+            return None
+        return f"session {session_id!r} failed; resume it to try its step again, or destroy it"
+    return f"session {session_id!r} is {status.value} and cannot be changed; create a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +73,9 @@ class AgentState:
     result: Any
     #: the moniker's state after the last step
     context: Any
-    #: guidance accepted and not yet read by a step: [{"action_id", "guidance"}]
+    #: {"guidance": [{"action_id", "guidance"}] accepted and not yet read by a step, "turn": the input being handled}
     inbox: Any
-    #: what the session was created with: task, config, stop_on_done, max_steps, max_runtime_s, delivery
+    #: what it was created with: action_id, task, config, stop_on_done, max_steps, max_runtime_s, delivery
     spec: Any
     last_error: str | None
     usage: Any
@@ -74,7 +87,7 @@ class AgentState:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can happen to it any more."""
+        """Whether it does nothing more by itself (after an error it can be resumed)."""
         return self.status in FINAL_STATUSES
 
 

@@ -24,6 +24,9 @@ from store.schema import AGENT_STEPS
 from store.scope import ScopedTable
 
 
+_MAX_NAMED = 500
+
+
 class StepStatus(StrEnum):
     """What the session does after the step."""
 
@@ -50,9 +53,11 @@ class AgentStep:
     text: str | None
     data: Any
     state: Any
-    #: what the step read: {"guidance", "inputs", "actions", "pulled_to"}, as far as there was any
+    #: what the step read: {"guidance", "inputs", "turn", "pulled_to"}, as far as there was any
     guidance: Any
     notes: str | None
+    #: what the moniker asked to wait for
+    wait: Any
     latency_ms: float
     error: str | None
     #: the session's totals up to and with this step
@@ -74,7 +79,7 @@ class StepFilter:
 
 
 CODEC: RowCodec[AgentStep] = RowCodec(
-    AgentStep, AGENT_STEPS, json=frozenset({"data", "state", "guidance", "usage"}), enums={"status": StepStatus}
+    AgentStep, AGENT_STEPS, json=frozenset({"data", "state", "guidance", "wait", "usage"}), enums={"status": StepStatus}
 )
 
 
@@ -144,12 +149,13 @@ async def list_steps_since_version(db: TenantStore, version: int) -> list[AgentS
     return sorted(_once(row.item for row in rows), key=lambda step: (step.session_id, step.iteration))
 
 
-async def steps_that_read(db: TenantStore, session_id: SessionId, after_iteration: int = -1) -> Sequence[AgentStep]:
-    """The session's steps that answer an action."""
-    found = await journal_of(db, session_id).find(
-        filters.equals("session_id", session_id), filters.above("iteration", after_iteration)
-    )
-    return [step for step in _once(found) if step.action_id is not None]
+async def answered_actions(db: TenantStore, action_ids: Sequence[ActionId]) -> set[ActionId]:
+    """Those of the actions that a stored step answers: they were read, whatever the queue says."""
+    found: set[ActionId] = set()
+    for start in range(0, len(action_ids), _MAX_NAMED):
+        named = filters.one_of("action_id", action_ids[start : start + _MAX_NAMED])
+        found.update((await journal_of(db).values("action_id", named)).to_pylist())
+    return found
 
 
 def _once(steps: Iterable[AgentStep]) -> list[AgentStep]:

@@ -125,6 +125,7 @@ AGENT_STEPS = _table(
     state=_STRING,
     guidance=_STRING,
     notes=_STRING,
+    wait=_STRING,
     latency_ms=_FLOAT,
     error=_STRING,
     usage=_STRING,
