@@ -166,6 +166,19 @@ async def find_by_idempotency_key(db: TenantStore, key: str) -> Action | None:
     return await queue_of(db).first(same_key, order=[("created_at", False), ("id", False)])
 
 
+async def first_ids_by_key(db: TenantStore, keys: Sequence[str]) -> dict[str, ActionId]:
+    """For each idempotency key, the oldest action that was stored with it."""
+    found = await queue_of(db).find(
+        filters.one_of("idempotency_key", keys), columns=["id", "created_at", "idempotency_key"]
+    )
+    first: dict[str, Action] = {}
+    for action in found:
+        key = action.idempotency_key or ""
+        if key not in first or (action.created_at, action.id) < (first[key].created_at, first[key].id):
+            first[key] = action
+    return {key: action.id for key, action in first.items()}
+
+
 async def get_action(db: TenantStore, action_id: ActionId) -> Action:
     """One action; raises `NotFoundError`."""
     found = await queue_of(db).first(filters.equals("id", action_id))

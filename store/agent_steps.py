@@ -150,11 +150,15 @@ async def list_steps_since_version(db: TenantStore, version: int) -> list[AgentS
 
 
 async def answered_actions(db: TenantStore, action_ids: Sequence[ActionId]) -> set[ActionId]:
-    """Those of the actions that a stored step answers: they were read, whatever the queue says."""
+    """Those of the actions that a stored step answers: they were read, whatever the queue says.
+
+    A failed step answers nothing: an action that is tried again after it is handled again.
+    """
     found: set[ActionId] = set()
+    succeeded = filters.differs("status", StepStatus.ERROR)
     for start in range(0, len(action_ids), _MAX_NAMED):
         named = filters.one_of("action_id", action_ids[start : start + _MAX_NAMED])
-        found.update((await journal_of(db).values("action_id", named)).to_pylist())
+        found.update((await journal_of(db).values("action_id", named, succeeded)).to_pylist())
     return found
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Protocol
 
@@ -90,3 +93,32 @@ class ChatModel(Protocol):
     async def chat(self, request: ChatRequest) -> ChatReply:
         """Answer `request` within `request.deadline_s` seconds, or raise `LlmError`."""
         ...
+
+
+_DATA_BLOCK = re.compile(r"<data>\n(.*?)\n</data>", re.DOTALL)
+
+
+def data_block(data: dict[str, Any]) -> str:
+    """What people and files said, as JSON between two marks, for the inside of a prompt.
+
+    Nothing in `data` can close the block: "<" is written as its JSON escape. Characters that are not text
+    (lone surrogates) become "?".
+    """
+    body = json.dumps(data, ensure_ascii=False, default=str).replace("<", "\\u003c")
+    return f"<data>\n{body.encode('utf-8', 'replace').decode()}\n</data>"
+
+
+def read_data_block(messages: Sequence[ChatMessage]) -> dict[str, Any] | None:
+    """The data of the newest user message that carries a block, or None when there is none."""
+    for message in reversed(messages):
+        if message.role == "user" and (found := _DATA_BLOCK.search(message.content)):
+            return _json_object(found.group(1))
+    return None
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,22 @@
+"""What can go wrong while actions are carried out."""
+
+from __future__ import annotations
+
+
+class RuntimeFaultError(Exception):
+    """The base of every error this folder raises on purpose."""
+
+
+class RefusedError(RuntimeFaultError):
+    """The action cannot be carried out as asked; trying again will not help. The message is stored on it."""
+
+
+class ParkedError(RuntimeFaultError):
+    """The action has to wait for its session (a pause, a stopping worker); its row stays open and nothing is stored.
+
+    Whoever lets the session go on reads its open rows again.
+    """
+
+
+class SettingError(RuntimeFaultError, ValueError):
+    """A setting cannot be used; the message names its key."""

@@ -1,0 +1,230 @@
+"""What each kind of action does to a session.
+
+A handler returns when the action's effect is stored. It raises `RefusedError` for an action that cannot be carried out
+as asked and `ParkedError` for one that has to wait; the dispatcher marks the row. Handlers are repeatable: an action
+whose mark was lost in a crash comes again, and its handler finds what it did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from runtime.contract import MonikerInputError
+from runtime.errors import ParkedError, RefusedError
+from runtime.projector import Projector
+from runtime.registry import MonikerCatalogue, Registry
+from runtime.rehydration import Recovered
+from runtime.runner import Runner
+from runtime.session import Guidance, LiveSession, new_session
+from runtime.spec import SessionSpec, read_spec
+from store.actions import Action, ActionKind
+from store.agent_state import SessionStatus, refusal
+from store.agents import Agent, save_agent
+from store.conversations import Delivery, add_participant, find_conversation
+from store.database import TenantStore
+from store.ids import AgentId, SessionId
+from store.messages import messages_of
+
+Handler = Callable[[Action], Awaitable[None]]
+
+_MAX_GUIDANCE_WAITING = 1000
+
+
+class Handlers:
+    """The handlers of one worker."""
+
+    def __init__(
+        self,
+        *,
+        db: TenantStore,
+        registry: Registry,
+        projector: Projector,
+        catalogue: MonikerCatalogue,
+        recovered: Recovered,
+        stop_grace_s: float,
+    ) -> None:
+        self.db = db
+        self.registry = registry
+        self.projector = projector
+        self.catalogue = catalogue
+        self.recovered = recovered
+        self.stop_grace_s = stop_grace_s
+        self._agents_known: dict[AgentId, Agent] = {}
+        self._reread: list[Callable[[SessionId], None]] = []
+
+    def on_resume(self, reread: Callable[[SessionId], None]) -> None:
+        """Have `reread` called with each session that goes on: its parked actions have to be read again."""
+        self._reread.append(reread)
+
+    def table(self) -> Mapping[ActionKind, Handler]:
+        """The handler of each kind."""
+        return {
+            ActionKind.CREATE: self.create,
+            ActionKind.INPUT: self.input,
+            ActionKind.INTERRUPT: self.interrupt,
+            ActionKind.PAUSE: self.pause,
+            ActionKind.RESUME: self.resume,
+            ActionKind.DESTROY: self.destroy,
+        }
+
+    def announce(self, action: Action) -> None:
+        """Called when an action is taken up: from here on a new session is its agent's latest."""
+        if action.kind is ActionKind.CREATE and action.agent_id is not None and action.session_id is not None:
+            self.registry.remember_latest(action.agent_id, action.session_id)
+
+    async def create(self, action: Action) -> None:
+        """Start a session. Coming again it finds the session, in the store or in the journal, and goes on with it."""
+        try:
+            await self._create(action)
+        except (RefusedError, MonikerInputError) as error:
+            self.registry.forget_latest(action)
+            raise RefusedError(str(error)) from error
+
+    async def _create(self, action: Action) -> None:
+        spec = read_spec(action.payload, action.id)
+        session_id = await self._session_id(action)
+        async with self.registry.lane(session_id):
+            if await self._created_before(action, session_id):
+                return
+            session = await self._new_session(action, spec)
+            runner = self.registry.start(session, reopened=session.steps > 0)
+        await self.projector.stored(runner.session)
+
+    async def _created_before(self, action: Action, session_id: SessionId) -> bool:
+        running = self.registry.SESSIONS.get(session_id)
+        if running is not None:
+            _refuse_other(session_id, running.session.spec.action_id, action)
+            await self.projector.stored(running.session)
+            return True
+        row = await self.registry.row(session_id)
+        if row is not None:
+            _refuse_other(session_id, (row.spec or {}).get("action_id"), action)
+        return row is not None
+
+    async def _new_session(self, action: Action, spec: SessionSpec) -> LiveSession:
+        moniker = self.catalogue.get(spec.moniker)
+        self.catalogue.check(moniker, spec.config, spec.task)
+        owner = self.registry.ownership
+        session = new_session(action, spec, moniker.first_step, owner=owner.owner, epoch=owner.epoch)
+        await self._know_agent(session)
+        await self._join_conversation(session)
+        for step in self.recovered.take_orphans(session.session_id):
+            session.apply(step)
+        return session
+
+    async def _know_agent(self, session: LiveSession) -> None:
+        agent_id, spec = session.identity.agent_id, session.spec
+        known = self._agents_known.get(agent_id)
+        if known is None or (known.moniker, known.config) != (spec.moniker, spec.config):
+            self._agents_known[agent_id] = await save_agent(self.db, agent_id, spec.moniker, spec.config)
+
+    async def _join_conversation(self, session: LiveSession) -> None:
+        identity = session.identity
+        if identity.conversation_id is None:
+            return
+        if await find_conversation(self.db, identity.conversation_id) is None:
+            raise RefusedError(f"there is no conversation {identity.conversation_id!r}; create it first")
+        delivery = Delivery(session.spec.delivery)
+        if delivery is Delivery.PULL:
+            session.pulled_to = await messages_of(self.db).version()
+        await add_participant(
+            self.db,
+            identity.conversation_id,
+            agent_id=identity.agent_id,
+            session_id=identity.session_id,
+            role="agent",
+            delivery=delivery,
+        )
+
+    async def input(self, action: Action) -> None:
+        """Carry out a turn: returns when the session waits again, or has ended."""
+        if not isinstance(action.payload, dict):
+            raise RefusedError(f"the payload of {action.kind.value} is {type(action.payload).__name__}, not an object")
+        async with self.registry.lane(await self._session_id(action)):
+            runner = await self._open(action)
+            if self.recovered.answered(action.id) and runner.session.turn != action.id:
+                return
+            ended = runner.hand_over(action)
+        await ended
+
+    async def interrupt(self, action: Action) -> None:
+        """Accept guidance: it is stored with the session until a step has read it."""
+        if not isinstance(action.payload, dict) or "guidance" not in action.payload:
+            raise RefusedError("agent_interrupt needs a payload with guidance")
+        async with self.registry.lane(await self._session_id(action)):
+            runner = await self._open(action)
+            session = runner.session
+            if self.recovered.answered(action.id) or any(item.action_id == action.id for item in session.guidance):
+                return
+            if len(session.guidance) >= _MAX_GUIDANCE_WAITING:
+                raise RefusedError(f"session {session.session_id!r} has {_MAX_GUIDANCE_WAITING} unread interrupts")
+            runner.interrupt(Guidance(action.id, action.payload["guidance"]))
+            await self.projector.stored(session)
+
+    async def pause(self, action: Action) -> None:
+        """Hold a session after its running step: returns when it rests."""
+        async with self.registry.lane(await self._session_id(action)):
+            runner = await self._open(action)
+            runner.request_pause()
+        session = runner.session
+        await runner.until(lambda: session.status is SessionStatus.PAUSED or not runner.pause_requested)
+        if runner.pause_requested and session.status is not SessionStatus.PAUSED and not session.ended:
+            raise ParkedError(f"session {session.session_id!r} left before it could pause")
+        await self.projector.stored(session)
+
+    async def resume(self, action: Action) -> None:
+        """Let a paused session go on; a failed one tries its step again."""
+        async with self.registry.lane(await self._session_id(action)):
+            runner = await self._open(action)
+            session = runner.session
+            if session.status is SessionStatus.ERROR:
+                session.enter(SessionStatus.RUNNING, "resumed after an error", self.db.clock.now())
+            runner.request_resume()
+            await self.projector.stored(session)
+        for reread in self._reread:
+            reread(session.session_id)
+
+    async def destroy(self, action: Action) -> None:
+        """End a session: its running step has a grace, then it is cancelled."""
+        async with self.registry.lane(await self._session_id(action)):
+            runner = await self._open(action)
+            session = runner.session
+            session.enter(SessionStatus.STOPPING, "asked to end", self.db.clock.now())
+            self.projector.touch(session)
+            runner.request_stop()
+        await runner.stop_within(self.stop_grace_s)
+        if not session.ended:
+            raise ParkedError(f"session {session.session_id!r} left before it could end")
+
+    async def _open(self, action: Action) -> Runner:
+        """The runner of the action's session; raises `RefusedError` when the session cannot take the action."""
+        session_id = await self._session_id(action)
+        running = self.registry.SESSIONS.get(session_id)
+        if running is None and (row := await self.registry.row(session_id)) is not None:
+            _refuse_ended(row.session_id, row.status, action.kind)
+        try:
+            runner = running or await self.registry.open(session_id)
+        except MonikerInputError as error:
+            raise RefusedError(f"session {session_id!r} cannot be opened: {error}") from error
+        runner.session.refuse(action.kind)
+        return runner
+
+    async def _session_id(self, action: Action) -> SessionId:
+        """The session that an action is about: its own, or its agent's latest."""
+        if action.session_id is not None:
+            return action.session_id
+        if action.agent_id is None:
+            raise RefusedError(f"{action.kind.value} needs a session_id or an agent_id")
+        return await self.registry.latest_session(action.agent_id)
+
+
+def _refuse_other(session_id: SessionId, made_by: Any, action: Action) -> None:
+    if made_by != action.id:
+        raise RefusedError(f"session_id {session_id!r} is already in use by action {made_by}; use another one")
+
+
+def _refuse_ended(session_id: SessionId, status: SessionStatus, kind: ActionKind) -> None:
+    reason = refusal(session_id, status, kind)
+    if reason is not None:
+        raise RefusedError(reason)

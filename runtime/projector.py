@@ -1,0 +1,141 @@
+"""The projector: brings `agent_state`, the conversations' messages and the pull cursors up to the journal.
+
+Invariant: **every journal row at or below the watermark is in every projection.** The watermark is stored with the
+worker's heartbeat; a starting worker folds what is above it (see runtime/rehydration.py).
+Crash before a flush: the rows are folded again. During: some projections are ahead, each is keyed by session or step,
+folding again changes nothing. After: nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.session import LiveSession
+from store.agent_state import upsert_agent_state
+from store.agent_steps import AgentStep, journal_of
+from store.clock import Clock
+from store.crashpoints import CrashPoint
+from store.database import TenantStore
+from store.ids import SessionId
+from store.messages import Message, message_of_step, messages_of
+from store.schema import AGENT_STEPS
+from store.session_cursors import save_cursor
+
+_ID_AT = AGENT_STEPS.schema.get_field_index("id")
+
+
+class Projector:
+    """Commits steps and keeps their projections at most `interval_s` seconds behind."""
+
+    def __init__(self, db: TenantStore, *, interval_s: float, watermark: int, crash_point: CrashPoint) -> None:
+        self._db = db
+        self._clock: Clock = db.clock
+        self._interval_s = interval_s
+        self._crash_point = crash_point
+        self._committing: dict[str, tuple[LiveSession, AgentStep]] = {}
+        self._dirty: dict[SessionId, LiveSession] = {}
+        self._messages: list[Message] = []
+        self._journal_version = watermark
+        self._watermark = watermark
+        self._waiters: list[asyncio.Future[None]] = []
+        self._work = asyncio.Event()
+        db.store.tables[AGENT_STEPS.name].on_append(self._on_commit)
+
+    @property
+    def watermark(self) -> int:
+        """Every journal row up to this version is in every projection."""
+        return self._watermark
+
+    async def commit(self, session: LiveSession, step: AgentStep) -> None:
+        """Store a step; when this returns it is true and folded into `session`."""
+        self._committing[step.id] = (session, step)
+        try:
+            await journal_of(self._db, step.session_id).append(step)
+        finally:
+            self._committing.pop(step.id, None)
+
+    def touch(self, session: LiveSession) -> None:
+        """Have the session's row stored with the next flush."""
+        self._dirty[session.session_id] = session
+        self._work.set()
+
+    async def stored(self, session: LiveSession) -> None:
+        """Return when the session's row is stored as it is now, or newer."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self.touch(session)
+        await waiter
+
+    async def run(self) -> None:
+        """Flush whenever there is something, at most every `interval_s` seconds, until cancelled."""
+        while True:
+            await self._work.wait()
+            began = self._clock.monotonic()
+            await self.flush()
+            await self._clock.sleep(max(0.0, self._interval_s - (self._clock.monotonic() - began)))
+
+    async def flush(self) -> None:
+        """Store every projection as it is now, then move the watermark."""
+        self._work.clear()
+        reached = self._journal_version
+        sessions, self._dirty = list(self._dirty.values()), {}
+        messages, self._messages = self._messages, []
+        waiters, self._waiters = self._waiters, []
+        try:
+            await self._store(sessions, messages)
+        except BaseException as error:
+            self._put_back(sessions, messages, waiters, error)
+            raise
+        self._watermark = max(self._watermark, reached)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _store(self, sessions: Sequence[LiveSession], messages: Sequence[Message]) -> None:
+        self._crash_point("projector.before_flush")
+        await messages_of(self._db).append_all(messages)
+        self._crash_point("projector.between_projections")
+        await asyncio.gather(
+            upsert_agent_state(self._db, [session.snapshot() for session in sessions]),
+            *[self._save_cursor(session, session.pulled_to) for session in sessions if session.pulled_to is not None],
+        )
+        self._crash_point("projector.after_flush")
+
+    async def _save_cursor(self, session: LiveSession, version: int | None) -> None:
+        conversation_id = session.identity.conversation_id
+        if conversation_id is not None and version is not None:
+            await save_cursor(self._db, session.session_id, conversation_id, version)
+
+    def _put_back(
+        self,
+        sessions: Sequence[LiveSession],
+        messages: list[Message],
+        waiters: list[asyncio.Future[None]],
+        error: BaseException,
+    ) -> None:
+        for session in sessions:
+            self._dirty.setdefault(session.session_id, session)
+        self._messages = [*messages, *self._messages]
+        if isinstance(error, asyncio.CancelledError):
+            self._waiters = [*waiters, *self._waiters]
+            return
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    def _on_commit(self, rows: Sequence[tuple[Any, ...]], version: int) -> None:
+        """Runs between the commit and its callers: whatever the watermark will cover is folded in here."""
+        for row in rows:
+            entry = self._committing.get(row[_ID_AT])
+            if entry is not None:
+                self._fold(*entry)
+        self._journal_version = max(self._journal_version, version)
+        self._work.set()
+
+    def _fold(self, session: LiveSession, step: AgentStep) -> None:
+        session.apply(step)
+        self._dirty[session.session_id] = session
+        if session.identity.conversation_id is not None:
+            self._messages.append(message_of_step(step, session.identity.conversation_id))

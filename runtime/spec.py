@@ -1,0 +1,38 @@
+"""What a session is created with: the payload of `agent_create`, checked once at the edge."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from runtime.errors import RefusedError
+
+
+class SessionSpec(BaseModel):
+    """The fixed part of a session. Unknown fields are ignored: an older worker may read a newer client's row."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    moniker: Annotated[str, Field(min_length=1)]
+    task: str = ""
+    config: dict[str, Any] = Field(default_factory=dict)
+    #: None leaves the choice to the moniker
+    stop_on_done: bool | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    #: seconds of work, pauses and long waits left out
+    max_runtime_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    delivery: Literal["push", "pull"] = "push"
+    #: the create action
+    action_id: str | None = None
+
+
+def read_spec(payload: Any, action_id: str) -> SessionSpec:
+    """The spec in a create action's payload; raises `RefusedError` that names every bad field."""
+    if not isinstance(payload, dict):
+        raise RefusedError(f"the payload of agent_create is {type(payload).__name__}; it must be an object")
+    try:
+        return SessionSpec.model_validate({**payload, "action_id": action_id})
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise RefusedError(f"the payload of agent_create cannot be used: {found}") from error

@@ -1,0 +1,330 @@
+"""The tools of the checkout: pins, set-up, make, the checks of the docs, and the checks that people run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scripts import check_docs, chromium, setup
+from scripts.programs import SetupError, output, start
+from scripts.setup import Checkout
+
+ROOT = Path(__file__).resolve().parent.parent
+PINS = ("requirements", "requirements-dev", "requirements-node")
+FLOORS = {"python-engineio": (4, 13, 2), "python-socketio": (5, 16, 2), "eventlet": (0, 40, 3)}
+
+
+def pinned(name: str) -> dict[str, str]:
+    """The versions in a file of pins; a library that differs by Python version keeps the last one."""
+    lines = (ROOT / f"{name}.txt").read_text().splitlines()
+    return dict(line.split(" ")[0].split("==") for line in lines if line and not line.startswith(("#", " ")))
+
+
+# --- pins ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_every_pin_is_exact_and_hashed(name: str) -> None:
+    text = (ROOT / f"{name}.txt").read_text()
+    blocks = [block.replace("\\\n", " ") for block in re.findall(r"^\S.*(?:\n +.*)*", text, re.MULTILINE)]
+    assert blocks
+    assert [block for block in blocks if not re.match(r"[\w.-]+==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", block)] == []
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_every_wish_is_pinned(name: str) -> None:
+    wishes = re.findall(r"^[a-z][\w-]*", (ROOT / f"{name}.in").read_text(), re.MULTILINE)
+    assert sorted(set(wishes) - pinned(name).keys()) == []
+
+
+def test_test_pins_do_not_move_the_product() -> None:
+    product, tests = pinned("requirements"), pinned("requirements-dev")
+    assert {name: tests[name] for name in product.keys() & tests.keys() if tests[name] != product[name]} == {}
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_no_version_with_a_known_advisory(name: str) -> None:
+    assert tuple(map(int, pinned("requirements")[name].split("."))) >= FLOORS[name]
+
+
+def test_no_pin_names_an_address() -> None:
+    files = [*ROOT.glob("requirements*"), ROOT / "package.json", ROOT / "package-lock.json"]
+    assert [file.name for file in files if "://" in file.read_text() or '"resolved"' in file.read_text()] == []
+
+
+def test_browser_libraries_are_pinned() -> None:
+    wanted = json.loads((ROOT / "package.json").read_text())
+    versions = [*wanted["dependencies"].values(), *wanted["devDependencies"].values()]
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    assert [version for version in versions if not re.fullmatch(r"\d+\.\d+\.\d+", version)] == []
+    assert [name for name, package in locked.items() if name and "integrity" not in package] == []
+
+
+# --- set-up ----------------------------------------------------------------------------------------------------------
+
+
+class Programs:
+    """Stands in for the programs that set-up starts: notes them, makes what they would make, ends as told."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self._checkout = checkout
+        self.started: list[str] = []
+        self.ends_with = {"venv": 0, "pip": 0, "npm": 0}
+
+    def start(self, command: Sequence[str | Path], *, turn: int | None = None) -> int:
+        words = [str(word) for word in command]
+        kind = "npm" if "ci" in words else words[2]
+        self.started.append("venv --clear" if "--clear" in words else f"{kind} {Path(words[-1]).name}")
+        if self.ends_with[kind] == 0:
+            self._make(kind)
+        return self.ends_with[kind]
+
+    def output(self, command: Sequence[str | Path]) -> str | None:
+        words = [str(word) for word in command]
+        if words[-1] == "--version":
+            return "10.2.0"
+        return str(sys.version_info[:2]) if self._checkout.python.exists() else None
+
+    def _make(self, kind: str) -> None:
+        if kind == "venv":
+            shutil.rmtree(self._checkout.venv, ignore_errors=True)
+            self._checkout.python.parent.mkdir(parents=True)
+            self._checkout.python.touch()
+        if kind == "npm":
+            for library in setup.BROWSER_LIBRARIES:
+                (self._checkout.modules / library).parent.mkdir(parents=True, exist_ok=True)
+                (self._checkout.modules / library).write_text("library")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    for file in [*ROOT.glob("requirements*.txt"), ROOT / "package.json", ROOT / "package-lock.json"]:
+        shutil.copy(file, tmp_path)
+    return Checkout(tmp_path)
+
+
+@pytest.fixture
+def programs(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    stand_in = Programs(checkout)
+    monkeypatch.setattr(setup, "start", stand_in.start)
+    monkeypatch.setattr(setup, "output", stand_in.output)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    return stand_in
+
+
+def test_a_second_set_up_starts_nothing(checkout: Checkout, programs: Programs) -> None:
+    setup.set_up(checkout, "run")
+    assert programs.started == ["venv --clear", "pip requirements.txt", f"npm {checkout.root.name}"]
+    programs.started.clear()
+    setup.set_up(checkout, "run")
+    assert programs.started == []
+    assert (checkout.root / "web/static/vendor/socket.io.esm.min.js").read_text() == "library"
+
+
+def test_set_up_for_tests_covers_running(checkout: Checkout, programs: Programs) -> None:
+    setup.set_up(checkout, "test")
+    programs.started.clear()
+    setup.set_up(checkout, "run")
+    assert programs.started == []
+
+
+def test_changed_pins_are_installed(checkout: Checkout, programs: Programs) -> None:
+    setup.set_up(checkout, "run")
+    programs.started.clear()
+    (checkout.root / "requirements.txt").write_text("other==1 --hash=sha256:00")
+    setup.set_up(checkout, "run")
+    assert programs.started == ["pip requirements.txt"]
+
+
+def test_a_killed_pip_makes_the_next_run_begin_anew(checkout: Checkout, programs: Programs) -> None:
+    programs.ends_with["pip"] = -signal.SIGKILL
+    with pytest.raises(SetupError, match="run the same command again"):
+        setup.set_up(checkout, "run")
+    assert checkout.half_done.exists()
+    programs.ends_with["pip"] = 0
+    programs.started.clear()
+    setup.set_up(checkout, "run")
+    assert programs.started[:2] == ["venv --clear", "pip requirements.txt"]
+    assert not checkout.half_done.exists()
+
+
+def test_a_failed_pip_is_tried_again_in_the_same_folder(checkout: Checkout, programs: Programs) -> None:
+    programs.ends_with["pip"] = 1
+    with pytest.raises(SetupError, match="run the same command again"):
+        setup.set_up(checkout, "run")
+    programs.ends_with["pip"] = 0
+    programs.started.clear()
+    setup.set_up(checkout, "run")
+    assert programs.started[0] == "pip requirements.txt"
+
+
+def test_without_npm_node_comes_as_a_wheel(
+    checkout: Checkout, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    setup.set_up(checkout, "run")
+    assert "pip requirements-node.txt" in programs.started
+
+
+def test_an_old_python_is_refused(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4, "final", 0))
+    with pytest.raises(SetupError, match=r"needs Python 3\.11 or newer; .* is 3\.10"):
+        setup.check_python()
+
+
+def test_a_python_without_venv_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "find_spec", lambda name: None)
+    with pytest.raises(SetupError, match=r"apt-get install python3\.\d+-venv"):
+        setup.check_python()
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "test"]])
+def test_an_unknown_mode_shows_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert setup.main(arguments) == 2
+    assert "usage: python3 -m scripts.setup {run|test}" in capsys.readouterr().err
+
+
+def test_a_missing_browser_stops_ci_and_only_warns_a_person(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(chromium, "NAMES", ())
+    monkeypatch.setattr(chromium, "MAC_APPS", ())
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SetupError, match="NO CHROMIUM"):
+        chromium.ensure_chromium(required=True)
+    chromium.ensure_chromium(required=False)
+    assert "Every browser test will be SKIPPED" in capsys.readouterr().err
+
+
+def test_apt_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(chromium, "NAMES", ())
+    monkeypatch.setattr(chromium, "MAC_APPS", ())
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(chromium, "start", lambda command, turn=None: 100)
+    monkeypatch.setattr(chromium, "root_prefix", list)
+    chromium.ensure_chromium(required=False)
+    assert "'apt-get update' failed" in capsys.readouterr().err
+
+
+def test_programs_tell_how_they_ended() -> None:
+    assert start([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    assert output([sys.executable, "-c", "print('words')"]) == "words"
+    assert output([sys.executable, "-c", "raise SystemExit(1)"]) is None
+    assert output(["/nowhere/python"]) is None
+
+
+# --- make ------------------------------------------------------------------------------------------------------------
+
+
+def test_make_alone_lists_every_target() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [target for target in targets if f"make {target} " not in listed] == []
+
+
+@pytest.mark.process
+def test_ctrl_c_ends_make_run_without_an_error(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "app.py").write_text(
+        "import signal, sys\nprint('ready', sys.argv[1:], flush=True)\n"
+        "signal.sigwait({signal.SIGINT})\nprint('stopped', flush=True)\n"
+    )
+    # The stand-in blocks the signal before it says that it is ready, as sigwait asks for.
+    program = f"{sys.executable} -c 'import signal; signal.pthread_sigmask(0, [2]); exec(open(\"app.py\").read())'"
+    with subprocess.Popen(
+        ["make", "run", "SETUP=:", f"PY={program}", "ARGS=--port 0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as make:
+        assert make.stdout is not None
+        ready = make.stdout.readline()
+        os.killpg(make.pid, signal.SIGINT)
+        said, complaints = make.communicate(timeout=20)
+    assert ready.startswith("ready ")
+    assert "'--with-worker', '--port', '0'" in ready
+    assert (said, complaints) == ("stopped\n", "")
+
+
+def test_ci_runs_what_people_run() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = [line for line in script.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == ["set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")/.."', "exec make test"]
+
+
+def test_browser_tests_share_one_worker(tmp_path: Path) -> None:
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_example.py").write_text(
+        "import pytest\n@pytest.mark.browser\n@pytest.mark.parametrize('n', range(6))\ndef test_page(n): ...\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    workers = re.findall(r"^\[(gw\d)\].*test_page\[\d\]@browser", done.stdout, re.MULTILINE)
+    assert len(workers) == 6
+    assert len(set(workers)) == 1
+
+
+# --- docs ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_docs_are_in_order() -> None:
+    faults = [*check_docs.broken_links(ROOT), *check_docs.setting_faults(ROOT)]
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "there.md").write_text("# A heading: with `signs`!\n")
+    (tmp_path / "README.md").write_text(
+        "[good](docs/there.md) [web](https://example.org/x) [own](#title)\n# Title\n"
+        "[good](docs/there.md#a-heading-with-signs)\n`[code](nowhere.md)`\n```\n[code](nowhere.md)\n```\n"
+        "[bad](docs/gone.md)\n[bad](docs/there.md#gone)\n"
+    )
+    assert [fault.split(": the link to ")[0] for fault in check_docs.broken_links(tmp_path)] == [
+        "README.md:8",
+        "README.md:9",
+    ]
+
+
+def test_settings_that_only_one_side_knows_are_found(tmp_path: Path) -> None:
+    for folder in ("store", "docs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "store" / "a.py").write_text(
+        'X = "STEPWELL_KNOWN STEPWELL_SECRET STEPWELL_*"\n'
+        'class Settings:\n    model_config = Config(env_prefix="STEPWELL_")\n    port: int = 1\n'
+        '    alias: int = Field(1, validation_alias="OTHER")\n'
+    )
+    (tmp_path / "docs" / "settings.md").write_text("STEPWELL_KNOWN, STEPWELL_PORT, STEPWELL_GONE; all STEPWELL_* names")
+    assert list(check_docs.setting_faults(tmp_path)) == [
+        "store/a.py: STEPWELL_SECRET is not described: add it to docs/settings.md",
+        "docs/settings.md: STEPWELL_GONE is not a setting of the code: remove it or correct its name",
+    ]
+
+
+# --- the checks of `make check` --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["check", "--quiet", "--output-format=concise"], ["format", "--check"]])
+def test_style(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", "ruff", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_types() -> None:
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

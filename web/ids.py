@@ -1,0 +1,43 @@
+"""Which texts from outside may be ids: one rule for bodies, paths and rooms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, WithJsonSchema
+
+MAX_ID_CHARS: Final = 200
+_PATH_WORDS: Final = frozenset({".", ".."})
+
+
+def checked_id(value: str) -> str:
+    """`value` if it may be an id; raises `ValueError` saying what is wrong with it."""
+    checked_key(value)
+    if "/" in value or "\\" in value:
+        raise ValueError("an id has no slashes")
+    if value in _PATH_WORDS:
+        raise ValueError("an id cannot be a path")
+    return value
+
+
+def checked_key(value: str) -> str:
+    """`value` if it is a short printable text; raises `ValueError` otherwise."""
+    if not 1 <= len(value) <= MAX_ID_CHARS:
+        raise ValueError(f"give 1 to {MAX_ID_CHARS} characters")
+    if not value.isprintable():
+        raise ValueError("control and other invisible characters are not allowed")
+    if value != value.strip():
+        raise ValueError("blanks at the start or the end are not allowed")
+    return value
+
+
+_ID_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS, "pattern": r"^[^/\\]+$"}
+_KEY_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS}
+
+Id = Annotated[str, AfterValidator(checked_id), WithJsonSchema(dict(_ID_SCHEMA))]
+Key = Annotated[str, AfterValidator(checked_key), WithJsonSchema(dict(_KEY_SCHEMA))]
+
+
+def id_schema() -> dict[str, object]:
+    """The JSON Schema of an id."""
+    return dict(_ID_SCHEMA)

@@ -1,0 +1,101 @@
+"""What a list's address may ask for. An unknown or repeated parameter, or a value that cannot be read, is a 400."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from store import ActionKind, ActionStatus, SessionStatus, StepStatus
+from store.paging import MAX_LIMIT, Order
+from web.ids import MAX_ID_CHARS
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_LOST_PLUS: Final = re.compile(r"(T.*) (\d\d:?\d\d)$")
+_MAX_INT: Final = 2**63 - 1
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        if not _WHOLE.fullmatch(value):
+            raise ValueError("give a whole number")
+        return int(value)
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """A time from ISO 8601 text; without a zone it is UTC. A plus sign that the address turned into a blank is mended."""
+    if not isinstance(value, str):
+        return value
+    try:
+        moment = datetime.fromisoformat(_LOST_PLUS.sub(r"\1+\2", value))
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("give a time in ISO 8601, such as 2026-01-31T12:00:00Z") from error
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Iteration = Annotated[Whole, Field(ge=-_MAX_INT, le=_MAX_INT)]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Exactly = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Cursor = Annotated[str, Field(min_length=1, max_length=2000, description="`next_cursor` of the page before")]
+
+
+class Query(BaseModel):
+    """The base of all queries."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PageQuery(Query):
+    """Which page of a list."""
+
+    limit: Annotated[Whole, Field(ge=1, le=MAX_LIMIT)] = 100
+    cursor: Cursor | None = None
+
+
+class SessionsQuery(PageQuery):
+    """Which sessions."""
+
+    status: SessionStatus | None = None
+    agent_id: Exactly | None = None
+    conversation_id: Exactly | None = None
+    moniker: Exactly | None = None
+
+
+class ActionsQuery(PageQuery):
+    """Which actions."""
+
+    status: ActionStatus | None = None
+    kind: ActionKind | None = None
+    session_id: Exactly | None = None
+    agent_id: Exactly | None = None
+
+
+class StepsQuery(PageQuery):
+    """Which steps."""
+
+    session_id: Exactly | None = None
+    agent_id: Exactly | None = None
+    min_iteration: Iteration | None = None
+    max_iteration: Iteration | None = None
+    after_iteration: Iteration | None = None
+    since: Annotated[Moment | None, Field(description="steps created at this time or later")] = None
+    status: StepStatus | None = None
+    order: Order = "asc"
+
+
+class LatestStepsQuery(Query):
+    """Whose newest steps: a session's or an agent's."""
+
+    session_id: Exactly | None = None
+    agent_id: Exactly | None = None
+    limit: Annotated[Whole, Field(ge=1, le=MAX_LIMIT)] = 20
+
+
+class MessagesQuery(PageQuery):
+    """Which part of a transcript."""
+
+    order: Order = "asc"

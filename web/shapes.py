@@ -1,0 +1,134 @@
+"""From the store's records to what goes over the wire: JSON-ready dictionaries, times in ISO 8601 UTC."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypedDict
+
+from store import Action, ActionStatus, AgentState, SessionStatus
+from store.agent_events import AgentEvent
+from web.names import session_name
+
+Json = dict[str, Any]
+
+CREATE_FAILED = frozenset({ActionStatus.FAILED, ActionStatus.DEAD})
+
+
+class SessionShape(TypedDict):
+    """A session."""
+
+    session_id: str
+    agent_id: str
+    conversation_id: str | None
+    moniker: str
+    name: str
+    status: SessionStatus
+    reason: str | None
+    iteration: int
+    step_token: str | None
+    next_step_token: str
+    result: Any
+    context: Any
+    last_error: str | None
+    usage: Any
+    task: str | None
+    config: Any
+    stop_on_done: bool | None
+    max_steps: int | None
+    max_runtime_s: float | None
+    wake_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+def plain(value: Any) -> Any:
+    """A value of a record as JSON has it."""
+    if isinstance(value, datetime):
+        return time_of(value)
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def time_of(moment: datetime) -> str:
+    """ISO 8601 in UTC, always with microseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def shape(record: Any) -> Json:
+    """A step, message, action, conversation, participant or agent: its fields, as JSON has them."""
+    return {item.name: plain(getattr(record, item.name)) for item in dataclasses.fields(record)}
+
+
+def session_shape(state: AgentState) -> Json:
+    """A session from its row."""
+    own = ("session_id", "agent_id", "conversation_id", "moniker")
+    return {
+        **{name: getattr(state, name) for name in own},
+        "name": session_name(state.session_id),
+        "status": state.status.value,
+        "reason": state.reason,
+        "iteration": state.iteration,
+        "step_token": state.step_token,
+        "next_step_token": state.next_step_token,
+        "result": state.result,
+        "context": state.context,
+        "last_error": state.last_error,
+        "usage": state.usage,
+        **_spec_fields(state.spec),
+        "wake_at": plain(state.wake_at),
+        "created_at": time_of(state.created_at),
+        "updated_at": time_of(state.updated_at),
+    }
+
+
+def listed_session_shape(state: AgentState) -> Json:
+    """A session in a list: without its context, which can be large."""
+    return {**session_shape(state), "context": None}
+
+
+def queued_session_shape(create: Action) -> Json:
+    """A session whose create has not been carried out yet, or could not be."""
+    payload = create.payload if isinstance(create.payload, Mapping) else {}
+    failed = create.status in CREATE_FAILED
+    return {
+        "session_id": create.session_id,
+        "agent_id": create.agent_id,
+        "conversation_id": create.conversation_id,
+        "moniker": str(payload.get("moniker", "")),
+        "name": session_name(create.session_id or ""),
+        "status": (SessionStatus.ERROR if failed else SessionStatus.CREATED).value,
+        "reason": "it could not be created" if failed else "in the queue, not begun yet",
+        "iteration": -1,
+        "step_token": None,
+        "next_step_token": "",
+        "result": None,
+        "context": None,
+        "last_error": create.error if failed else None,
+        "usage": None,
+        **_spec_fields(payload),
+        "wake_at": None,
+        "created_at": time_of(create.created_at),
+        "updated_at": time_of(create.processed_at or create.created_at),
+    }
+
+
+def event_shape(event: AgentEvent) -> Json:
+    """Something that happened inside a step: a token or its progress."""
+    return shape(event)
+
+
+def many(items: Iterable[Json], next_cursor: str | None = None, **more: Any) -> Json:
+    """A list, as every list looks."""
+    return {"items": list(items), "next_cursor": next_cursor, **more}
+
+
+def counts(found: Mapping[Any, int]) -> dict[str, int]:
+    """How many there are in each status."""
+    return {status.value: number for status, number in found.items()}
+
+
+def _spec_fields(spec: Any) -> Json:
+    given = spec if isinstance(spec, Mapping) else {}
+    return {name: given.get(name) for name in ("task", "config", "stop_on_done", "max_steps", "max_runtime_s")}

@@ -1,0 +1,83 @@
+"""What surrounds every page: is a worker alive, which model answers, what failed. Read at most every two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from store import ActionStatus, SessionStatus, TenantStore, Worker, count_actions, count_sessions, list_workers
+from web.catalogue import ModelInfo
+from web.version import VERSION
+
+FRESH_S: Final = 2.0
+OFFLINE: Final = "offline"
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    """The state of the whole at one moment."""
+
+    workers_alive: int
+    model: ModelInfo
+    failed_sessions: int
+    dead_actions: int
+
+    def frame(self) -> dict[str, Any]:
+        """What a page shows around its content; see `web.pages.Views.frame`."""
+        return {
+            "model": model_shape(self.model),
+            "worker": self.worker(),
+            "badges": {"sessions": self.failed_sessions, "queue": self.dead_actions},
+            "version": VERSION,
+        }
+
+    def worker(self) -> dict[str, Any]:
+        """Whether somebody carries sessions on."""
+        return {"alive": self.workers_alive > 0, "count": self.workers_alive}
+
+
+class Vitals:
+    """Gives the newest `Vital`, from memory while it is fresh."""
+
+    def __init__(self, db: TenantStore, model: ModelInfo) -> None:
+        self._db = db
+        self._model = model
+        self._reading = asyncio.Lock()  # many pages at once cause one read
+        self._read_at: float | None = None
+        self._vital = Vital(0, model, 0, 0)
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model as last seen; reads nothing."""
+        return self._vital.model
+
+    async def now(self) -> Vital:
+        """The state of the whole, at most `FRESH_S` old."""
+        async with self._reading:
+            moment = self._db.clock.monotonic()
+            if self._read_at is None or moment - self._read_at > FRESH_S:
+                self._vital = await self._read()
+                self._read_at = moment
+        return self._vital
+
+    async def _read(self) -> Vital:
+        now = self._db.clock.now()
+        alive = [worker for worker in await list_workers(self._db) if worker.alive(now)]
+        sessions = await count_sessions(self._db)
+        actions = await count_actions(self._db)
+        return Vital(
+            workers_alive=len(alive),
+            model=_model_of(alive[0]) if alive else self._model,
+            failed_sessions=sessions[SessionStatus.ERROR],
+            dead_actions=actions[ActionStatus.DEAD],
+        )
+
+
+def model_shape(model: ModelInfo) -> dict[str, Any]:
+    """The model as JSON."""
+    return {"label": model.label, "offline": model.offline}
+
+
+def _model_of(worker: Worker) -> ModelInfo:
+    return ModelInfo(worker.model, worker.model == OFFLINE)
