@@ -33,7 +33,7 @@ test-fast:
 # Measure the speed of this machine's store and runtime
 bench:
 	@$(SETUP) test
-	@$(PY) -m tests.bench $(ARGS)
+	@$(PY) -m bench $(ARGS)
 
 # Check style, format, types, import arrows and docs
 check:

@@ -89,12 +89,17 @@ def _prompt_data(frame: StepFrame, task: str, history: list[Json], config: Promp
         "frame": {
             "step": frame.step,
             "state": frame.state,
-            "guidance": None if frame.guidance is None else clip(as_words(frame.guidance), MAX_HEARD_CHARS),
+            "guidance": _shortened(frame.guidance),
             "inputs": [{**given, "text": clip(given["text"], MAX_HEARD_CHARS)} for given in inputs[-MAX_INPUTS:]],
         },
         "history": history,
     }
     return data if config.output_schema is None else {**data, "output_schema": config.output_schema}
+
+
+def _shortened(guidance: Any) -> Any:
+    """What a person sent, as it is when it is short."""
+    return guidance if len(str(guidance)) <= MAX_HEARD_CHARS else clip(as_words(guidance), MAX_HEARD_CHARS)
 
 
 def _reader(frame: StepFrame, config: PromptedConfig, now: datetime) -> Callable[[Json], StepOut]:

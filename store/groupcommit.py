@@ -8,13 +8,31 @@ error knows nothing and must look before it writes again.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 Commit = Callable[[Sequence[T]], Awaitable[int]]
 OnCommit = Callable[[Sequence[T], int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[T]):
+    """What one caller handed over, and where its answer goes."""
+
+    items: Sequence[T]
+    stored: asyncio.Future[int]
+
+    def answer(self, version: int) -> None:
+        if not self.stored.done():
+            self.stored.set_result(version)
+
+    def fail(self, error: Exception) -> None:
+        if not self.stored.done():
+            self.stored.set_exception(error)
 
 
 class GroupCommit(Generic[T]):
@@ -24,16 +42,16 @@ class GroupCommit(Generic[T]):
         self._commit = commit
         self._max_items = max_items
         self._on_commit = on_commit
-        self._waiting: list[tuple[T, asyncio.Future[int]]] = []
+        self._waiting: deque[_Entry[T]] = deque()
         self._flushing: asyncio.Task[None] | None = None
 
-    def submit(self, item: T) -> asyncio.Future[int]:
-        """Put `item` into the next commit; the future gives the version that holds it."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+    def submit(self, *items: T) -> asyncio.Future[int]:
+        """Put `items` into the next commit, all of them; the future gives the version that holds them."""
+        entry = _Entry(items, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
-        return future
+        return entry.stored
 
     async def drained(self) -> None:
         """Return when everything submitted so far is stored or has failed."""
@@ -45,33 +63,35 @@ class GroupCommit(Generic[T]):
         await asyncio.sleep(0)
         try:
             while self._waiting:
-                group, self._waiting = self._waiting[: self._max_items], self._waiting[self._max_items :]
-                await self._commit_group(group)
+                await self._commit_group(self._next_group())
         finally:
             self._flushing = None
 
-    async def _commit_group(self, group: list[tuple[T, asyncio.Future[int]]]) -> None:
-        items = [item for item, _ in group]
+    def _next_group(self) -> list[_Entry[T]]:
+        group = [self._waiting.popleft()]
+        size = len(group[0].items)
+        while self._waiting and size + len(self._waiting[0].items) <= self._max_items:
+            group.append(self._waiting.popleft())
+            size += len(group[-1].items)
+        return group
+
+    async def _commit_group(self, group: list[_Entry[T]]) -> None:
+        items = [item for entry in group for item in entry.items]
         try:
             version = await self._commit(items)
-        except Exception as error:
+        except Exception as error:  # every caller learns of it
             await self._settle_failure(group, error)
             return
-        self._settle(group, version)
+        if self._on_commit is not None:
+            self._on_commit(items, version)
+        for entry in group:
+            entry.answer(version)
 
-    async def _settle_failure(self, group: list[tuple[T, asyncio.Future[int]]], error: Exception) -> None:
-        """One bad item must not fail its neighbours: a refused group is tried again item by item."""
+    async def _settle_failure(self, group: list[_Entry[T]], error: Exception) -> None:
+        """One bad item must not fail its neighbours: a refused group is tried again caller by caller."""
         if len(group) > 1 and isinstance(error, ValueError):
             for entry in group:
                 await self._commit_group([entry])
             return
-        for _, future in group:
-            if not future.done():
-                future.set_exception(error)
-
-    def _settle(self, group: list[tuple[T, asyncio.Future[int]]], version: int) -> None:
-        if self._on_commit is not None:
-            self._on_commit([item for item, _ in group], version)
-        for _, future in group:
-            if not future.done():
-                future.set_result(version)
+        for entry in group:
+            entry.fail(error)

@@ -44,12 +44,14 @@ class ScopedTable(Generic[T]):
         return self._table.upsert(self._encoder.encode(item, self._tenant))
 
     async def append_all(self, items: Iterable[T]) -> None:
-        """Store several rows; returns when all are stored."""
-        await asyncio.gather(*[self.append(item) for item in items])
+        """Store several rows in one commit."""
+        if rows := [self._encoder.encode(item, self._tenant) for item in items]:
+            await self._table.append(*rows)
 
     async def upsert_all(self, items: Iterable[T]) -> None:
-        """Store several rows by key; returns when all are stored."""
-        await asyncio.gather(*[self.upsert(item) for item in items])
+        """Store several rows by key in one commit."""
+        if rows := [self._encoder.encode(item, self._tenant) for item in items]:
+            await self._table.upsert(*rows)
 
     def change(self, key: tuple[Any, ...], **columns: Any) -> asyncio.Future[int]:
         """Change some columns of the row with `key` (the table's key without its tenant)."""

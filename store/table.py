@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from lancedb.expr import Expr
@@ -24,11 +24,14 @@ from store.groupcommit import GroupCommit
 from store.lock import CommitLock
 from store.schema import TableSpec, WriteMode
 
+T = TypeVar("T")
+
 Row = tuple[Any, ...]
 CommitHook = Callable[[Sequence[Row], int], None]
 
 _MAX_GROUP = 5000
 _MAX_NAMED_IDS = 1000
+_READ_AGAIN_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,13 @@ class Table:
         self._upserts: GroupCommit[Row] = GroupCommit(self._upsert, max_items=_MAX_GROUP)
         self._changes: GroupCommit[Change] = GroupCommit(self._change, max_items=_MAX_GROUP)
 
-    def append(self, row: Row) -> asyncio.Future[int]:
-        """Store a new row; the future gives the version that holds it. Crash before: no row. After: the row."""
-        return self._appends.submit(row)
+    def append(self, *rows: Row) -> asyncio.Future[int]:
+        """Store new rows; the future gives the version that holds them. Crash before: no row. After: all of them."""
+        return self._appends.submit(*rows)
 
-    def upsert(self, row: Row) -> asyncio.Future[int]:
-        """Store `row` in place of the row with its key. In one commit the last of equal keys wins."""
-        return self._upserts.submit(row)
+    def upsert(self, *rows: Row) -> asyncio.Future[int]:
+        """Store `rows` in place of the rows with their keys. In one commit the last of equal keys wins."""
+        return self._upserts.submit(*rows)
 
     def change(self, change: Change) -> asyncio.Future[int]:
         """Change some columns of an existing row; a row that is gone is left alone."""
@@ -92,6 +95,16 @@ class Table:
         offset: int = 0,
     ) -> pa.Table:
         """The rows of the newest version that match. `order` is (column, descending) pairs."""
+        return await self._answered(partial(self._query, where, columns, order, limit, offset))
+
+    async def _query(
+        self,
+        where: Expr | None,
+        columns: Sequence[str] | None,
+        order: Sequence[tuple[str, bool]],
+        limit: int | None,
+        offset: int,
+    ) -> pa.Table:
         query = self._handle.query()
         if where is not None:
             query = query.where(where)
@@ -107,11 +120,22 @@ class Table:
 
     async def version(self) -> int:
         """The newest version that any process has committed."""
-        return int(await self._handle.version())
+        return int(await self._answered(self._handle.version))
 
     async def rows(self) -> int:
         """How many rows there are, of all tenants."""
-        return int(await self._handle.count_rows())
+        return int(await self._answered(self._handle.count_rows))
+
+    async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask, and once more if that failed: upkeep may have pruned the version under a slow reader."""
+        try:
+            return await ask()
+        except (RuntimeError, OSError):
+            await asyncio.sleep(_READ_AGAIN_S)
+        try:
+            return await ask()
+        except (RuntimeError, OSError) as error:
+            raise StoreUnavailableError(f"table {self.spec.name!r} could not be read: {error}") from error
 
     async def drained(self) -> None:
         """Return when every write handed over so far has ended."""

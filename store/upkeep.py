@@ -17,6 +17,7 @@ from lancedb.index import BTree
 
 from store.clock import Clock
 from store.database import Store
+from store.errors import StoreError
 from store.table import Table
 
 _REST_FACTOR = 10
@@ -76,11 +77,13 @@ class Upkeep:
 
     async def _due(self, table: Table, *, force: bool) -> bool:
         turn = self._turns[table.spec.name]
-        if force:
-            return True
-        if self._clock.monotonic() < turn.not_before:
+        if force or self._clock.monotonic() < turn.not_before:
+            return force
+        try:
+            return await table.version() - turn.version >= self._rules.commits
+        except StoreError as error:
+            self._log.warning("upkeep cannot read a table; it looks again", table=table.spec.name, error=str(error))
             return False
-        return await table.version() - turn.version >= self._rules.commits
 
     async def _maintain(self, table: Table) -> None:
         turn = self._turns[table.spec.name]

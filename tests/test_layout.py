@@ -65,8 +65,8 @@ def test_the_product_keeps(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", laws.SCRIPTS)
-def test_the_scripts_keep(law: Law) -> None:
-    report(found_by(law, python_files("scripts")))
+def test_the_scripts_and_benchmarks_keep(law: Law) -> None:
+    report(found_by(law, python_files("scripts", "bench")))
 
 
 @pytest.mark.parametrize("law", laws.TESTS)
@@ -208,6 +208,12 @@ def test_a_law_spares_its_one_place() -> None:
     text = HEAD + "time.time()\n"
     assert laws.offences(laws.clock_only, Source.parse("store/other.py", text))
     assert not laws.offences(laws.clock_only, Source.parse("store/clock.py", text))
+
+
+def test_a_hidden_import_is_spared_by_name() -> None:
+    text = HEAD + "def f():\n    from eventlet import tpool\n"
+    assert laws.offences(laws.imports_on_top, Source.parse("web/other.py", text))
+    assert not laws.offences(laws.imports_on_top, Source.parse("web/bridge.py", text))
 
 
 @pytest.mark.parametrize(

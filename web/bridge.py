@@ -62,7 +62,9 @@ class StoreBridge:
             case AsyncMode.THREADING:
                 return future.result(timeout)
             case AsyncMode.EVENTLET:
-                from eventlet import tpool  # only where it is used: importing eventlet warns, and threads need none of it
+                from eventlet import (
+                    tpool,  # only where it is used: importing eventlet warns, and threads need none of it
+                )
 
                 return cast(T, tpool.execute(future.result, timeout))
         assert_never(self.mode)

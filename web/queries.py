@@ -26,7 +26,7 @@ def _whole(value: Any) -> Any:
 
 
 def _moment(value: Any) -> Any:
-    """A time from ISO 8601 text; without a zone it is UTC. A plus sign that the address turned into a blank is mended."""
+    """A time from ISO 8601 text, in UTC when it names no zone. A plus sign that came as a blank is mended."""
     if not isinstance(value, str):
         return value
     try:
@@ -36,8 +36,8 @@ def _moment(value: Any) -> Any:
         raise ValueError("give a time in ISO 8601, such as 2026-01-31T12:00:00Z") from error
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Iteration = Annotated[Whole, Field(ge=-_MAX_INT, le=_MAX_INT)]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(_whole)]
+Iteration = Annotated[int, Field(ge=-_MAX_INT, le=_MAX_INT), BeforeValidator(_whole)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Exactly = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Cursor = Annotated[str, Field(min_length=1, max_length=2000, description="`next_cursor` of the page before")]
@@ -52,7 +52,7 @@ class Query(BaseModel):
 class PageQuery(Query):
     """Which page of a list."""
 
-    limit: Annotated[Whole, Field(ge=1, le=MAX_LIMIT)] = 100
+    limit: Limit = 100
     cursor: Cursor | None = None
 
 
@@ -92,7 +92,7 @@ class LatestStepsQuery(Query):
 
     session_id: Exactly | None = None
     agent_id: Exactly | None = None
-    limit: Annotated[Whole, Field(ge=1, le=MAX_LIMIT)] = 20
+    limit: Limit = 20
 
 
 class MessagesQuery(PageQuery):

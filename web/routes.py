@@ -7,9 +7,10 @@ cannot drift apart. Handlers run on the store's loop and never see Flask.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeVar
 
 import orjson
 from flask import Blueprint, Response, request
@@ -27,6 +28,8 @@ from web.settings import WebSettings
 from web.shapes import Json
 from web.turns import Turns
 from web.vitals import Vitals
+
+T = TypeVar("T")
 
 Method = Literal["GET", "POST"]
 
@@ -50,7 +53,7 @@ class Answer:
 
 
 #: called with the api, then by keyword the path's ids and, where there is one, `query` and `body`
-Handler = Callable[..., Awaitable[Answer]]
+Handler = Callable[..., Coroutine[Any, Any, Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Many:
     """The answer is a list of objects of this type, with a count of each of `counted` where that is given."""
 
     kind: Any
-    counted: type | None = None
+    counted: type[StrEnum] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ class Door:
         return model.model_validate(found)
 
 
-def ask[T](bridge: StoreBridge, work: Coroutine[Any, Any, T]) -> T:
+def ask(bridge: StoreBridge, work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that reads or writes the store.
 
     Raises `StoreUnavailableError` when the store cannot be read: the engine says so with whatever error it has.

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from store import Action, ActionStatus, AgentState, SessionStatus
 from store.agent_events import AgentEvent
@@ -17,7 +19,7 @@ Json = dict[str, Any]
 CREATE_FAILED = frozenset({ActionStatus.FAILED, ActionStatus.DEAD})
 
 
-class SessionShape(TypedDict):
+class Session(TypedDict):
     """A session."""
 
     session_id: str

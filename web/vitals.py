@@ -55,11 +55,19 @@ class Vitals:
     async def now(self) -> Vital:
         """The state of the whole, at most `FRESH_S` old."""
         async with self._reading:
-            moment = self._db.clock.monotonic()
-            if self._read_at is None or moment - self._read_at > FRESH_S:
-                self._vital = await self._read()
-                self._read_at = moment
+            if self._read_at is None or self._db.clock.monotonic() - self._read_at > FRESH_S:
+                await self._refresh()
         return self._vital
+
+    async def fresh(self) -> Vital:
+        """The state of the whole, read just now."""
+        async with self._reading:
+            await self._refresh()
+        return self._vital
+
+    async def _refresh(self) -> None:
+        self._vital = await self._read()
+        self._read_at = self._db.clock.monotonic()
 
     async def _read(self) -> Vital:
         now = self._db.clock.now()

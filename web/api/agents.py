@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from store import Action, ActionKind, Agent, ConflictError, agent_create, get_conversation, list_agents
 from store.agent_state import list_sessions_for_agent
@@ -16,7 +18,7 @@ from web.problems import refused
 from web.queries import PageQuery
 from web.routes import Answer, Api, Many, One, Operation
 from web.schemas import Control, CreateAgent, Input, Interrupt
-from web.shapes import SessionShape, listed_session_shape, many, shape
+from web.shapes import Session, listed_session_shape, many, shape
 
 
 class SessionAccepted(TypedDict):
@@ -156,7 +158,7 @@ OPERATIONS = (
         list_agent_sessions,
         "agents",
         "List an agent's sessions, newest first",
-        Many(SessionShape),
+        Many(Session),
         query=PageQuery,
         problems=(404,),
     ),

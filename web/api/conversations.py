@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing_extensions import TypedDict
 
 from store import (
     Conversation,
@@ -21,7 +21,7 @@ from store import (
 from store.agent_state import get_agent_states
 from store.ids import ConversationId, SessionId, UserId
 from web.lookup import get_known
-from web.queries import MessagesQuery, PageQuery, Query
+from web.queries import MessagesQuery, PageQuery
 from web.routes import Answer, Api, Many, One, Operation
 from web.schemas import AddParticipant, CreateConversation, PostMessage, PostMode
 from web.shapes import many, shape
@@ -74,7 +74,7 @@ async def join_conversation(api: Api, *, conversation_id: str, body: AddParticip
     return Answer(shape(joined), 201)
 
 
-async def list_conversation_participants(api: Api, *, conversation_id: str, query: Query) -> Answer:
+async def list_conversation_participants(api: Api, *, conversation_id: str) -> Answer:
     """Everybody who takes part now."""
     thread = await get_conversation(api.db, ConversationId(conversation_id))
     return Answer(many(map(shape, await list_participants(api.db, thread.conversation_id))))
@@ -160,7 +160,6 @@ OPERATIONS = (
         "conversations",
         "List who takes part",
         Many(Participant),
-        query=Query,
         problems=(404,),
     ),
     Operation(

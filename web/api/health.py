@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing_extensions import TypedDict
 
-from web.queries import Query
 from web.routes import Answer, Api, One, Operation
 from web.version import VERSION
 
@@ -31,18 +30,18 @@ class Ready(TypedDict):
     worker: WorkerHealth
 
 
-async def healthz(api: Api, *, query: Query) -> Answer:
+async def healthz(api: Api) -> Answer:
     """The process is up; nothing is read."""
     return Answer({"status": "ok", "version": VERSION})
 
 
-async def readyz(api: Api, *, query: Query) -> Answer:
+async def readyz(api: Api) -> Answer:
     """The store can be read (503 otherwise); also whether a worker is alive."""
     vital = await api.vitals.fresh()
     return Answer({"status": "ready", "version": VERSION, "worker": vital.worker()})
 
 
 OPERATIONS = (
-    Operation("GET", "/healthz", healthz, "health", "Is the process up?", One(Alive), query=Query),
-    Operation("GET", "/readyz", readyz, "health", "Can the store be read?", One(Ready), query=Query, problems=(503,)),
+    Operation("GET", "/healthz", healthz, "health", "Is the process up?", One(Alive)),
+    Operation("GET", "/readyz", readyz, "health", "Can the store be read?", One(Ready), problems=(503,)),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from web.catalogue import Catalogue, MonikerEntry
-from web.queries import Query
 from web.routes import Answer, Api, Many, Operation
 from web.shapes import Json, many
 
 
-class MonikerShape(TypedDict):
+class Moniker(TypedDict):
     """A moniker."""
 
     name: str
@@ -21,7 +22,7 @@ class MonikerShape(TypedDict):
     stop_on_done: bool
 
 
-async def list_monikers(api: Api, *, query: Query) -> Answer:
+async def list_monikers(api: Api) -> Answer:
     """Every moniker, in the order to offer them, with the JSON Schema of its config."""
     return Answer(many(moniker_shapes(api.catalogue)))
 
@@ -42,6 +43,4 @@ def _shape(entry: MonikerEntry) -> Json:
     }
 
 
-OPERATIONS = (
-    Operation("GET", "/api/monikers", list_monikers, "monikers", "List monikers", Many(MonikerShape), query=Query),
-)
+OPERATIONS = (Operation("GET", "/api/monikers", list_monikers, "monikers", "List monikers", Many(Moniker)),)

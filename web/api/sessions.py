@@ -12,7 +12,7 @@ from web.lookup import get_known
 from web.queries import SessionsQuery
 from web.routes import Answer, Api, Many, One, Operation
 from web.schemas import Control, Input, Interrupt
-from web.shapes import SessionShape, counts, listed_session_shape, many
+from web.shapes import Session, counts, listed_session_shape, many
 
 
 async def list_sessions_page(api: Api, *, query: SessionsQuery) -> Answer:
@@ -80,7 +80,7 @@ OPERATIONS = (
         list_sessions_page,
         "sessions",
         "List sessions, newest first",
-        Many(SessionShape, counted=SessionStatus),
+        Many(Session, counted=SessionStatus),
         query=SessionsQuery,
     ),
     Operation(
@@ -89,7 +89,7 @@ OPERATIONS = (
         get_session,
         "sessions",
         "One session",
-        One(SessionShape),
+        One(Session),
         problems=(404,),
     ),
     _control("pause", pause_session, Control, "Pause a session after its running step", may_be_empty=True),

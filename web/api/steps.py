@@ -41,9 +41,7 @@ def _agent(value: str | None) -> AgentId | None:
 
 
 OPERATIONS = (
-    Operation(
-        "GET", "/api/agent-steps", list_steps, "steps", "List steps", Many(AgentStep), query=StepsQuery
-    ),
+    Operation("GET", "/api/agent-steps", list_steps, "steps", "List steps", Many(AgentStep), query=StepsQuery),
     Operation(
         "GET",
         "/api/agent-steps/latest",

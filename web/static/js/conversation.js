@@ -262,6 +262,7 @@ addForm.addEventListener("submit", (event) => {
   onceAtATime(addButton, () => addParticipant(addForm));
 });
 pill.addEventListener("click", toEnd);
+if (matchMedia("(max-width: 860px)").matches) one("[data-people-fold]").open = false;
 scroll.addEventListener("follow", toEnd);
 scroll.addEventListener("scroll", () => isAtEnd() && unseen && toEnd(), { passive: true });
 earlier.addEventListener("click", () => onceAtATime(earlier, () => showEarlier(earlier)));

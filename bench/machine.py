@@ -1,0 +1,58 @@
+"""What a figure must be read beside: the disk's fsync time and the machine's load."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0..1) of the sorted values lie, by linear interpolation."""
+    ordered = sorted(values)
+    at = (len(ordered) - 1) * share
+    low, high = int(at), min(int(at) + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def summary_ms(seconds: Sequence[float]) -> dict[str, float]:
+    """Percentiles of durations, in milliseconds."""
+    return {
+        "n": len(seconds),
+        "p50_ms": round(percentile(seconds, 0.5) * 1000, 2),
+        "p99_ms": round(percentile(seconds, 0.99) * 1000, 2),
+        "max_ms": round(max(seconds) * 1000, 2),
+    }
+
+
+def fsync_ms(folder: Path, times: int = 100) -> float:
+    """The median time of writing and syncing 4 KiB in `folder`."""
+    block, taken = os.urandom(4096), []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(times):
+            began = time.perf_counter()
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+            taken.append(time.perf_counter() - began)
+    return round(statistics.median(taken) * 1000, 3)
+
+
+def emit(figure: str, folder: Path, **fields: Any) -> None:
+    """Print one figure as one JSON line."""
+    line = {
+        "figure": figure,
+        **fields,
+        "fsync_ms": fsync_ms(folder),
+        "load1": round(os.getloadavg()[0], 2),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+    print(orjson.dumps(line).decode(), flush=True)

@@ -1,0 +1,61 @@
+"""Steps stored a second: echo sessions with journal, state and messages on, run by a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from bench.machine import emit
+from bench.processes import eventually, folder, opened, process, worker_ready
+from store.actions import agent_create
+from store.agent_state import SessionStatus, count_sessions
+from store.agent_steps import journal_of
+from store.conversations import create_conversation
+from store.database import TenantStore
+from store.ids import ConversationId, SessionId
+from store.messages import messages_of
+
+
+async def throughput(sessions: int, steps: int) -> None:
+    """Print the figure for so many sessions of so many steps."""
+    with folder() as path:
+        async with opened(path) as store:
+            with process(path, "agents.py"):
+                await worker_ready(store)
+                await _measure(path, store.tenant(), sessions, steps)
+
+
+async def _measure(path: Path, db: TenantStore, sessions: int, steps: int) -> None:
+    threads = [await create_conversation(db, title=f"bench {number}") for number in range(min(sessions, 10))]
+    began = time.perf_counter()
+    await asyncio.gather(
+        *[_create(db, number, steps, threads[number % len(threads)].conversation_id) for number in range(sessions)]
+    )
+
+    async def all_done() -> bool:
+        return (await count_sessions(db))[SessionStatus.DONE] == sessions
+
+    await eventually(all_done, 300.0)
+    took = time.perf_counter() - began
+    stored = len(await journal_of(db).values("iteration"))
+    messages = len(await messages_of(db).values("iteration"))
+    emit(
+        "steps_stored_per_s",
+        path,
+        value=round(stored / took),
+        sessions=sessions,
+        steps=stored,
+        messages=messages,
+        seconds=round(took, 2),
+    )
+
+
+async def _create(db: TenantStore, number: int, steps: int, conversation_id: ConversationId) -> None:
+    await agent_create(
+        db,
+        moniker="echo",
+        session_id=SessionId(f"bench-{number}"),
+        conversation_id=conversation_id,
+        spec={"task": "hello from the well", "config": {"steps": steps}},
+    )
