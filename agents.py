@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from pathlib import Path
 
 import click
 import uvloop
@@ -13,7 +13,7 @@ import uvloop
 from monikers.catalogue import catalogue
 from runtime.errors import SettingError
 from runtime.files import AllowedFiles
-from runtime.llm.factory import ModelSettings, chat_model
+from runtime.llm.factory import ModelSettings, chat_model, close_chat_model
 from runtime.logs import configure_logs
 from runtime.settings import WorkerSettings, worker_settings
 from runtime.worker import Outside, run_worker
@@ -55,6 +55,7 @@ async def _work(settings: WorkerSettings, *, until_stdin_closes: bool) -> None:
     try:
         await run_worker(store, settings, outside, _stop_event(until_stdin_closes=until_stdin_closes))
     finally:
+        await close_chat_model(model)
         await store.close()
 
 
@@ -63,7 +64,7 @@ def _stop_event(*, until_stdin_closes: bool) -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if until_stdin_closes:
-        loop.add_reader(sys.stdin.fileno(), lambda: None if sys.stdin.buffer.raw.read(1) else stop.set())
+        loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 1) else stop.set())
     return stop
 
 

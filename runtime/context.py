@@ -124,9 +124,7 @@ class StepContext:
     async def enqueue(self, kind: str, *, session_id: str, payload: Json) -> str:
         """See `Ctx.enqueue`."""
         key = f"{self.session_id}:{self.iteration}:{self._next()}"
-        new = NewAction(
-            kind=ActionKind(kind), session_id=SessionId(session_id), payload=payload, idempotency_key=key
-        )
+        new = NewAction(kind=ActionKind(kind), session_id=SessionId(session_id), payload=payload, idempotency_key=key)
         return (await enqueue(self._services.db, new)).id
 
     def next_call(self) -> int:

@@ -89,6 +89,7 @@ class StepOut(FrozenModel):
 
 
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
+ConfigT_co = TypeVar("ConfigT_co", bound=BaseModel, covariant=True)
 T = TypeVar("T")
 
 
@@ -127,11 +128,11 @@ class Log(Protocol):
     def warning(self, event: str, **fields: Any) -> Any: ...
 
 
-class Ctx(Protocol[ConfigT]):
+class Ctx(Protocol[ConfigT_co]):
     """Everything a moniker may use. One object a step; a small fake ships in `runtime.testing`."""
 
     @property
-    def config(self) -> ConfigT: ...
+    def config(self) -> ConfigT_co: ...
 
     @property
     def task(self) -> str: ...

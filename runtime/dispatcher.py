@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -56,7 +56,7 @@ class Outcome:
 class _Tickets:
     """Tells a fresh read from a stale one: an action that ended after a read began may look open in that read."""
 
-    numbers: Any = field(default_factory=count)
+    numbers: Iterator[int] = field(default_factory=count)
     ended: OrderedDict[ActionId, int] = field(default_factory=OrderedDict)
 
     def take(self) -> int:
@@ -124,9 +124,7 @@ class Dispatcher:
         for flight in slow:
             flight.claimed = True
         marks = [
-            mark_action_claimed(
-                self._db, flight.action.id, attempts=flight.action.attempts + 1, owner=self._owner
-            )
+            mark_action_claimed(self._db, flight.action.id, attempts=flight.action.attempts + 1, owner=self._owner)
             for flight in slow
         ]
         await asyncio.gather(*marks)
@@ -183,7 +181,9 @@ class Dispatcher:
                     owner=self._owner,
                 )
         except StoreError as error:
-            self._log.error("an action's end was not stored; it is handled again", error=str(error), **action.log_context())
+            self._log.error(
+                "an action's end was not stored; it is handled again", error=str(error), **action.log_context()
+            )
         finally:
             self._tickets.end(action.id)
             self.IN_FLIGHT.pop(action.id, None)

@@ -125,7 +125,7 @@ class Handlers:
             return
         if await find_conversation(self.db, identity.conversation_id) is None:
             raise RefusedError(f"there is no conversation {identity.conversation_id!r}; create it first")
-        delivery = Delivery(session.spec.delivery)
+        delivery = session.spec.delivery
         if delivery is Delivery.PULL:
             session.pulled_to = await messages_of(self.db).version()
         await add_participant(

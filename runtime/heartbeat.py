@@ -15,7 +15,6 @@ from store.ids import WorkerId
 from store.workers import Worker, WorkerStatus, save_worker
 
 
-
 class Heartbeat:
     """Stores the worker's row when it starts, at every beat, and when it ends."""
 

@@ -174,7 +174,7 @@ class Registry:
 
     async def _load_cursor(self, session: LiveSession) -> None:
         conversation_id = session.identity.conversation_id
-        if session.spec.delivery == Delivery.PULL and conversation_id is not None:
+        if session.spec.delivery is Delivery.PULL and conversation_id is not None:
             session.pulled_to = await find_cursor(self._services.db, session.session_id, conversation_id)
 
     def _forget(self, runner: Runner) -> None:

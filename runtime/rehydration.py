@@ -52,7 +52,9 @@ async def repair_projections(db: TenantStore, watermark: int) -> tuple[Recovered
     steps = await list_steps_since_version(db, watermark)
     recovered = Recovered()
     rows = await get_agent_states(db, {step.session_id for step in steps})
-    changed = [state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group, recovered))]
+    changed = [
+        state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group, recovered))
+    ]
     await _add_missing_messages(db, steps, rows)
     await upsert_agent_state(db, changed)
     recovered.repaired = len(changed)

@@ -251,9 +251,7 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
 
     async def _step(self) -> None:
         reading = await self._read()
-        context = StepContext(
-            self._services, self.session, self._config, look_for_records=self._may_have_records
-        )
+        context = StepContext(self._services, self.session, self._config, look_for_records=self._may_have_records)
         began = self._services.clock.monotonic()
         frame = self.session.frame(None if reading.guidance is None else reading.guidance.value, reading.inputs)
         try:
@@ -273,7 +271,7 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         if self._turns and self._takes_inputs():
             self._turn = self._turns.popleft()
             return Reading(turn=self._turn, inputs=(_input_of(self._turn.action),))
-        if self.session.spec.delivery == Delivery.PULL:
+        if self.session.spec.delivery is Delivery.PULL:
             return await self._pull()
         return Reading()
 
@@ -291,24 +289,28 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
     async def _call(self, context: StepContext, frame: StepFrame) -> StepOut:
         """Run the moniker within what is left of `max_runtime_s`; raises `_StepCutError` when it is cut short."""
         limit = self.session.spec.max_runtime_s
-        left = None if limit is None else max(0.0, limit - self._runtime_s())
         self._calling = True
         try:
-            if left is None:
+            if limit is None:
                 return await self._moniker.step(context, frame)
-            async with asyncio.timeout(left) as cut:
-                return await self._moniker.step(context, frame)
+            return await self._call_within(max(0.0, limit - self._runtime_s()), context, frame)
         except asyncio.CancelledError:
             if not self.stop_requested:
                 raise
             _uncancel()
             raise _StepCutError from None
-        except TimeoutError:
-            if left is None or not cut.expired():
-                raise
-            raise _StepCutError from None
         finally:
             self._calling = False
+
+    async def _call_within(self, seconds: float, context: StepContext, frame: StepFrame) -> StepOut:
+        cut = asyncio.timeout(seconds)
+        try:
+            async with cut:
+                return await self._moniker.step(context, frame)
+        except TimeoutError:
+            if not cut.expired():  # the moniker's own time-out is its error, not the limit
+                raise
+            raise _StepCutError from None
 
     async def _commit(self, step: AgentStep) -> None:
         await self._projector.commit(self.session, step)

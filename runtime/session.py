@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from runtime.contract import Json, StepFrame, Wait, WaitForApproval, WaitForInput, WaitUntil
 from runtime.errors import RefusedError
 from runtime.spec import SessionSpec
+from store.actions import Action, ActionKind
 from store.agent_state import FINAL_STATUSES, AgentState, SessionStatus, refusal
 from store.agent_steps import AgentStep, StepStatus
-from store.actions import Action, ActionKind
 from store.ids import ActionId, AgentId, ConversationId, SessionId
 
 _WAIT: TypeAdapter[Wait] = TypeAdapter(Wait)

@@ -52,7 +52,9 @@ def worker_settings() -> WorkerSettings:
     try:
         return WorkerSettings()
     except ValidationError as error:
-        raise SettingError("; ".join(_explain(item["loc"], item["input"], item["msg"]) for item in error.errors())) from error
+        raise SettingError(
+            "; ".join(_explain(item["loc"], item["input"], item["msg"]) for item in error.errors())
+        ) from error
 
 
 def _explain(loc: tuple[int | str, ...], value: object, message: str) -> str:

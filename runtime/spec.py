@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runtime.errors import RefusedError
+from store.conversations import Delivery
 
 
 class SessionSpec(BaseModel):
@@ -22,7 +23,7 @@ class SessionSpec(BaseModel):
     max_steps: Annotated[int, Field(ge=1)] | None = None
     #: seconds of work, pauses and long waits left out
     max_runtime_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    delivery: Literal["push", "pull"] = "push"
+    delivery: Delivery = Delivery.PUSH
     #: the create action
     action_id: str | None = None
 

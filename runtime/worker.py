@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runtime.contract import Files, MonikerInputError
 from runtime.context import Services
+from runtime.contract import Files, MonikerInputError
 from runtime.dispatcher import Dispatcher
 from runtime.errors import ParkedError, RefusedError
 from runtime.firstof import first_of
@@ -169,9 +169,7 @@ async def _build(
         recovered=recovered,
         stop_grace_s=settings.stop_grace_s,
     )
-    dispatcher = Dispatcher(
-        db, handlers, owner=worker.worker_id, claim_after_s=settings.claim_after_s, log=outside.log
-    )
+    dispatcher = Dispatcher(db, handlers, owner=worker.worker_id, claim_after_s=settings.claim_after_s, log=outside.log)
     poller = Poller(db, dispatcher, version=await queue_of(db).version(), log=outside.log)
     handlers.on_resume(poller.reread)
     for session_id, wake_at in await list_sleeping(db):
@@ -234,5 +232,3 @@ async def _end(tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-

@@ -301,9 +301,7 @@ async def requeue_action(db: TenantStore, action_id: ActionId) -> Action:
 
 async def list_open_actions_of_session(db: TenantStore, session_id: SessionId) -> list[Action]:
     """The session's actions that are not yet processed, oldest first."""
-    found = await queue_of(db).find(
-        filters.equals("session_id", session_id), filters.one_of("status", OPEN_STATUSES)
-    )
+    found = await queue_of(db).find(filters.equals("session_id", session_id), filters.one_of("status", OPEN_STATUSES))
     return sorted(found, key=lambda action: (action.created_at, action.id))
 
 

@@ -6,7 +6,7 @@ answer was lost, a stale owner woke up) is still one step: readers show the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +22,6 @@ from store.ids import ActionId, AgentId, SessionId, StepId, step_id
 from store.paging import Order, Page
 from store.schema import AGENT_STEPS
 from store.scope import ScopedTable
-
 
 _MAX_NAMED = 500
 
@@ -174,7 +173,7 @@ def _sort_of(wanted: StepFilter) -> tuple[str, str]:
 
 
 def _conditions(wanted: StepFilter) -> list[Expr]:
-    checks = [
+    checks: list[tuple[Any, Callable[[Any], Expr]]] = [
         (wanted.session_id, lambda value: filters.equals("session_id", value)),
         (wanted.agent_id, lambda value: filters.equals("agent_id", value)),
         (wanted.min_iteration, lambda value: filters.at_least("iteration", value)),

@@ -6,6 +6,7 @@ so the highest row version in it is safe to remember.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, Literal, TypeVar
 
 from lancedb.expr import Expr
@@ -28,12 +29,12 @@ class Feed(Generic[T]):
         """Everything up to here was given out."""
         return self._version
 
-    async def poll(self, *conditions: Expr | None) -> list[Versioned[T]]:
-        """What came since the last poll, oldest first. Rows that do not meet the conditions are passed over for good."""
+    async def poll(self, *conditions: Expr | None, columns: Sequence[str] | None = None) -> list[Versioned[T]]:
+        """What came since the last poll, oldest first. Rows that miss the conditions are passed over for good."""
         newest = await self._table.version()
         if newest <= self._version:
             return []
-        rows = await self._since(self._version, *conditions)
+        rows = await self._since(self._version, *conditions, columns=columns)
         self._version = max([newest, *(row.version for row in rows)])
         return rows
 

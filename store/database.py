@@ -78,9 +78,7 @@ class TenantStore:
         return self._scoped[name]
 
 
-async def open_store(
-    options: StoreOptions, *, clock: Clock, ids: Ids, crash_point: CrashPoint = no_crash
-) -> Store:
+async def open_store(options: StoreOptions, *, clock: Clock, ids: Ids, crash_point: CrashPoint = no_crash) -> Store:
     """Open the store at `options.url`, made or migrated first where needed.
 
     Raises `StoreTooNewError` for a store from a newer version, `StoreUnavailableError` when it cannot be reached.

@@ -53,11 +53,11 @@ def decode_cursor(cursor: str, kinds: Sequence[type]) -> tuple[Any, ...]:
         raise BadFilterError(f"the cursor {cursor[:60]!r} is not one this list gave; start again without it") from error
 
 
-def _cursor_value(value: Any, kind: type) -> Any:
+def _cursor_value(value: Any, kind: type[Any]) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(value)
     if type(value) is not kind:
         raise TypeError(f"expected {kind.__name__}")
-    if kind is int and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("out of range")
     return value

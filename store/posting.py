@@ -47,9 +47,7 @@ async def post_to_conversation(
     """Store a post and reach every pushed session that has not ended. Raises `NotFoundError` for an unknown thread."""
     await get_conversation(db, conversation_id)
     message_id = None if idempotency_key is None else MessageId(f"post:{idempotency_key}")
-    message = await post_message(
-        db, conversation_id, text=text, data=data, user_id=user_id, message_id=message_id
-    )
+    message = await post_message(db, conversation_id, text=text, data=data, user_id=user_id, message_id=message_id)
     targets = await _pushed_sessions(db, conversation_id)
     actions = await asyncio.gather(*[_reach(db, message, target, post_as) for target in targets])
     return Posted(message, tuple(actions))

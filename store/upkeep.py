@@ -95,7 +95,7 @@ class Upkeep:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # any failure of the engine: the table stays as it was, its next turn tries again
-            self._log.warning("upkeep failed; it is tried again at the next turn", table=table.spec.name, error=str(error))
+            self._log.warning("upkeep failed; the next turn tries again", table=table.spec.name, error=str(error))
         took = self._clock.monotonic() - began
         turn.not_before = self._clock.monotonic() + _REST_FACTOR * took
         self._log.debug("upkeep done", table=table.spec.name, took_ms=round(took * 1000, 1))

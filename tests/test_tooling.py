@@ -235,9 +235,10 @@ def test_make_alone_lists_every_target() -> None:
 def test_ctrl_c_ends_make_run_without_an_error(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "app.py").write_text(
-        "import signal, sys\nprint('ready', sys.argv[1:], flush=True)\n"
-        "signal.sigwait({signal.SIGINT})\nprint('stopped', flush=True)\n"
+        "import signal, sys, time\nprint('ready', sys.argv[1:], flush=True)\n"
+        "signal.sigwait({signal.SIGINT})\ntime.sleep(0.5)\nprint('stopped', flush=True)\n"
     )
+    # Like the real one, the stand-in takes a moment to close: make complains of a child that is gone before it looks.
     # The stand-in blocks the signal before it says that it is ready, as sigwait asks for.
     program = f"{sys.executable} -c 'import signal; signal.pthread_sigmask(0, [2]); exec(open(\"app.py\").read())'"
     with subprocess.Popen(

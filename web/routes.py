@@ -6,8 +6,8 @@ cannot drift apart. Handlers run on the store's loop and never see Flask.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeVar
@@ -157,7 +157,7 @@ def ask(bridge: StoreBridge, work: Coroutine[Any, Any, T]) -> T:
     """
     try:
         return bridge.run(work)
-    except (OSError, RuntimeError, asyncio.CancelledError) as error:
+    except (OSError, RuntimeError, CancelledError) as error:
         raise StoreUnavailableError(f"the store could not be read ({error}); try again in a moment") from error
 
 

@@ -93,9 +93,12 @@ export class Live extends EventTarget {
     let missed = 0;
     try {
       missed = (await room?.join(isAfterAway)) ?? 0;
-    } catch {
+    } catch (error) {
       // No answer, or a refusal that another cursor does not cure: begin again with a fresh connection.
-      if (this.socket.connected) this.socket.disconnect();
+      if (this.socket.connected) {
+        console.warn("Could not follow the room; trying again with a new connection.", error);
+        this.socket.disconnect();
+      }
       return;
     }
     const wasDown = this.lostAt !== null;
@@ -174,8 +177,8 @@ class Room {
         continue;
       }
       this.live.noticeAnswer(answer);
-      this.cursor = answer.cursor;
       fresh += this.#apply(answer.missed ?? [], { isReplay: true, isAfterAway });
+      this.cursor = answer.cursor;
       if (!answer.more) break;
     }
     this.isJoined = true;
