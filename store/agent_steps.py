@@ -15,6 +15,7 @@ from typing import Any
 from lancedb.expr import Expr
 
 from store import filters, paging
+from store.agent_state import states_of
 from store.codec import RowCodec
 from store.database import TenantStore
 from store.errors import BadFilterError
@@ -24,6 +25,8 @@ from store.schema import AGENT_STEPS
 from store.scope import ScopedTable
 
 _MAX_NAMED = 500
+#: a session's row is at most this many steps behind; beyond that the journal is searched
+_MAX_LAG = 200
 
 
 class StepStatus(StrEnum):
@@ -105,6 +108,8 @@ async def list_agent_steps(
     size = paging.checked_limit(limit)
     if offset < 0 or (offset and cursor):
         raise BadFilterError(f"offset {offset} cannot be used; give 0 or more, and no cursor with it")
+    if order == "desc" and not offset and (page := await _addressed(db, wanted, size, cursor)) is not None:
+        return page
     descending = order == "desc"
     sort = _sort_of(wanted)
     found = await journal_of(db, wanted.session_id).find(
@@ -117,6 +122,43 @@ async def list_agent_steps(
     last = found[size - 1] if len(found) > size else None
     following = None if last is None else paging.encode_cursor([getattr(last, column) for column in sort])
     return Page(tuple(_once(found[:size])), following)
+
+
+async def _addressed(db: TenantStore, wanted: StepFilter, size: int, cursor: str | None) -> Page[AgentStep] | None:
+    """A session's newest steps by their ids; None when they have to be searched for.
+
+    The steps of a session are numbered without a gap, so the ids of a page are known and found in milliseconds
+    however many steps there are. The session's row may lag behind the journal, so some ids beyond it are asked for.
+    """
+    if wanted.session_id is None or wanted != StepFilter(wanted.session_id, max_iteration=wanted.max_iteration):
+        return None
+    ahead = 0
+    if cursor is not None:
+        top = paging.decode_cursor(cursor, (int, str))[0] - 1
+    elif (known := await _last_iteration(db, wanted.session_id)) is not None:
+        top, ahead = known, _MAX_LAG
+    else:
+        return None
+    if wanted.max_iteration is not None:
+        top, ahead = min(top, wanted.max_iteration), max(0, min(ahead, wanted.max_iteration - top))
+    return await _newest_by_id(db, wanted.session_id, top, ahead, size)
+
+
+async def _newest_by_id(
+    db: TenantStore, session_id: SessionId, top: int, ahead: int, size: int
+) -> Page[AgentStep] | None:
+    ids = [step_id(session_id, iteration) for iteration in range(max(0, top - size), top + ahead + 1)]
+    found = await journal_of(db, session_id).find(filters.one_of("id", ids)) if ids else []
+    steps = sorted(_once(found), key=lambda step: step.iteration, reverse=True)
+    if ahead and steps and steps[0].iteration == top + ahead:
+        return None
+    following = paging.encode_cursor((steps[size - 1].iteration, steps[size - 1].id)) if len(steps) > size else None
+    return Page(tuple(steps[:size]), following)
+
+
+async def _last_iteration(db: TenantStore, session_id: SessionId) -> int | None:
+    found = await states_of(db).find(filters.equals("session_id", session_id), columns=["iteration"])
+    return found[0].iteration if found else None
 
 
 async def list_agent_steps_since_iteration(

@@ -18,8 +18,9 @@ from store.errors import StoreTooNewError
 from store.ids import MAIN_TENANT
 from store.schema import ALL_TABLES, MIGRATIONS, TableSpec
 
-# Stable row ids make `_row_created_at_version` exact across compaction; they can only be asked for at creation.
-_NEW_TABLE = {"new_table_enable_stable_row_ids": "true"}
+# Both can only be asked for when a table is made. Stable row ids make `_row_created_at_version` exact across compaction.
+# File version 2.1 finds 20 scattered rows of a million five times faster than 2.2 does (4 against 20 ms, measured).
+_NEW_TABLE = {"new_table_enable_stable_row_ids": "true", "new_table_data_storage_version": "2.1"}
 READ_NEWEST = timedelta(0)
 
 

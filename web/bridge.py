@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar, assert_never, cast
 
 from web.settings import AsyncMode
 
 try:
-    from uvloop import new_event_loop
-except ImportError:
-    from asyncio import new_event_loop
+    import uvloop as loops
+except ImportError:  # it is not there on every system; asyncio's own loop does the same
+    import asyncio as loops  # type: ignore[no-redef]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class StoreBridge:
 
     def __init__(self, mode: AsyncMode) -> None:
         self.mode = mode
-        self._loop: asyncio.AbstractEventLoop = new_event_loop()
+        self._loop: asyncio.AbstractEventLoop = loops.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
         self._thread.start()
 
@@ -42,10 +42,22 @@ class StoreBridge:
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return self._wait(future, timeout)
+            return self.wait_outside(partial(future.result, timeout))
         except BaseException:
             future.cancel()
             raise
+
+    def wait_outside(self, wait: Callable[[], T]) -> T:
+        """The result of a call that blocks its thread for long, while this server's other tasks go on."""
+        match self.mode:
+            case AsyncMode.THREADING:
+                return wait()
+            case AsyncMode.EVENTLET:
+                # Imported only where it is used: its import warns, and threads need none of it.
+                from eventlet import tpool
+
+                return cast(T, tpool.execute(wait))
+        assert_never(self.mode)
 
     def close(self) -> None:
         """Cancel what still runs, stop the loop and its thread."""
@@ -56,18 +68,6 @@ class StoreBridge:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def _wait(self, future: Future[T], timeout: float | None) -> T:
-        match self.mode:
-            case AsyncMode.THREADING:
-                return future.result(timeout)
-            case AsyncMode.EVENTLET:
-                from eventlet import (
-                    tpool,  # only where it is used: importing eventlet warns, and threads need none of it
-                )
-
-                return cast(T, tpool.execute(future.result, timeout))
-        assert_never(self.mode)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

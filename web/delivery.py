@@ -58,5 +58,6 @@ def in_order(source: Source, rows: Iterable[Versioned[Any]]) -> list[Versioned[A
 
 def _reached(rows: Sequence[Versioned[Any]]) -> list[int]:
     """For each row, the version that has been sent completely with it."""
-    following = [*(row.version for row in rows[1:]), None]
-    return [row.version if row.version != after else row.version - 1 for row, after in zip(rows, following, strict=True)]
+    versions = [row.version for row in rows]
+    following = [*versions[1:], None]
+    return [one - 1 if one == after else one for one, after in zip(versions, following, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import structlog
 from flask import Flask, Response, request
+from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
 from web.pages import error_page
@@ -17,9 +18,9 @@ def install_errors(app: Flask) -> None:
     """Answer every error of `app`. Redirects that werkzeug raises as errors stay redirects."""
 
     @app.errorhandler(Exception)
-    def answer(error: Exception) -> Response:
+    def answer(error: Exception) -> ResponseReturnValue:
         if isinstance(error, HTTPException) and error.response is not None:
-            return Response.force_type(error.response)
+            return error
         problem = problem_of(error)
         if problem is None:
             _log.error("request failed", method=request.method, path=request.path, exc_info=error)

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import orjson
+import structlog
 
-from web.problems import PROBLEM_TYPE, Problem
+from web.problems import PROBLEM_TYPE, Problem, unforeseen
 from web.settings import WebSettings
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_log = structlog.get_logger(__name__)
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 SOCKET_PATH: Final = "/socket.io"
@@ -43,10 +46,13 @@ class Guard:
         if problem is not None:
             return _answer(problem, environ, start_response)
         if environ.get("HTTP_TRANSFER_ENCODING"):
-            environ["wsgi.input_terminated"] = (
-                True  # both servers end a chunked body by themselves; eventlet does not say so
-            )
-        return self._inner(environ, _with_headers(environ, start_response))
+            # Both servers end a chunked body by themselves, but eventlet's does not say so.
+            environ["wsgi.input_terminated"] = True
+        try:
+            return self._inner(environ, _with_headers(environ, start_response))
+        except Exception as error:  # Flask answers its own; this is for what Socket.IO's part does not catch
+            _log.error("request failed before the app", path=environ.get("PATH_INFO"), error=str(error))
+            return _answer(unforeseen(), environ, start_response)
 
     def _refusal(self, environ: WSGIEnvironment) -> Problem | None:
         host = environ.get("HTTP_HOST", "")

@@ -54,7 +54,8 @@ async def missed(
     for source in sources.of_room(room):
         if seen[source.table] == newest[source.table]:
             continue
-        part = await _part(db, source, room, members, since=seen[source.table], room_for=page_rows - len(events))
+        left = page_rows - len(events)
+        part = await _part(db, source, room, members, since=seen[source.table], room_for=left, whole=left == page_rows)
         events += delivery.for_room(source, part.rows, room, seen=seen)
         seen[source.table] = part.version
         if part.more:
@@ -67,18 +68,18 @@ async def _newest(db: TenantStore, room: Room) -> dict[str, int]:
 
 
 async def _part(
-    db: TenantStore, source: Source, room: Room, members: Members, *, since: int, room_for: int
+    db: TenantStore, source: Source, room: Room, members: Members, *, since: int, room_for: int, whole: bool
 ) -> _Part:
-    """The next rows of one table, at most `room_for` unless a single commit has more."""
+    """The next rows of one table: at most `room_for`, or with `whole` at least one commit."""
     newest = await source.scoped(db).version()
     conditions = source.conditions((room,), members)
     if conditions is None:
         return _Part((), newest, more=False)
     heads = await _since(db, source, since, conditions, columns=(source.key,))
-    cut = _cut([row.version for row in heads], room_for)
+    cut = _cut([row.version for row in heads], since=since, room_for=room_for, whole=whole)
+    if cut == since:
+        return _Part((), since, more=True)
     if cut is not None:
-        if cut == since:
-            return _Part((), since, more=True)
         conditions = (*conditions, filters.at_most(source.mark, cut))
     rows = await _since(db, source, since, conditions, columns=source.columns((room,)))
     version = cut if cut is not None else max([newest, *(row.version for row in rows)])
@@ -86,8 +87,19 @@ async def _part(
     return _Part(delivery.in_order(source, shown), version, more=cut is not None)
 
 
-def _cut(versions: Sequence[int], room_for: int) -> int | None:
-    raise NotImplementedError
+def _cut(versions: Sequence[int], *, since: int, room_for: int, whole: bool) -> int | None:
+    """The last version that still fits when rows with these versions, in order, are more than there is room for.
+
+    None: all fit. `since`: not one commit fits. With `whole` the first commit is taken, however large it is.
+    """
+    if len(versions) <= room_for:
+        return None
+    fitting = [version for version in versions[:room_for] if version < versions[room_for]]
+    if fitting:
+        return fitting[-1]
+    if not whole:
+        return since
+    return versions[0] if versions[0] != versions[-1] else None
 
 
 async def _since(

@@ -4,7 +4,7 @@ import { ask, holdWrites, one, say, setText, wireCommon } from "./dom.js";
 import { Live } from "./live.js";
 import { freeze, startClocks, unfreeze } from "./time.js";
 
-const SHOW_AFTER_MS = 1_800;
+const SHOW_AFTER_MS = 1_700;
 const GREEN_FOR_MS = 3_000;
 const TICK_MS = 500;
 const FRAME_EVERY_MS = 10_000;

@@ -136,25 +136,26 @@ export function holdWrites(reason) {
   all("[data-write]").forEach(settleButton);
 }
 
-export const areWritesHeld = () => heldBecause !== "";
-
 function settleButton(button) {
   const reason = heldBecause || button.dataset.barred;
   button.disabled = Boolean(reason) || button.dataset.busy === "true";
   button.title = reason || button.dataset.hint;
 }
 
-/** Run `work` for a button once at a time: a double click does it once. Answers whether it ran to its end. */
+const DOUBLE_CLICK_MS = 400;
+
+/** Run `work` for a button once at a time. Its second click comes late when the server is fast: it is ignored too. */
 export async function onceAtATime(button, work) {
-  if (button.dataset.busy === "true" || heldBecause) return false;
+  if (button.dataset.busy === "true" || heldBecause) return;
   button.dataset.busy = "true";
   settleButton(button);
   try {
     await work();
-    return true;
   } finally {
-    delete button.dataset.busy;
-    settleButton(button);
+    setTimeout(() => {
+      delete button.dataset.busy;
+      settleButton(button);
+    }, DOUBLE_CLICK_MS);
   }
 }
 

@@ -160,6 +160,7 @@ async function requeue(button) {
   try {
     await ask("POST", `/api/queue/${encodeURIComponent(row.dataset.actionId)}/requeue`, {});
     setText(button, "Put back");
+    allow(button, "It is in the queue again.");
   } catch (problem) {
     setText(one(".line", row), problem.message);
   }

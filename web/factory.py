@@ -1,0 +1,149 @@
+"""Putting the web process together: store, app, routes, live part. Nothing is shared between two calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import orjson
+from flask import Flask, Response
+from flask_socketio import SocketIO
+
+from store import TenantStore
+from web.api import openapi
+from web.api.table import BLUEPRINTS, OPERATIONS
+from web.app import WebApp
+from web.bridge import StoreBridge, new_lock
+from web.catalogue import Catalogue, ModelInfo
+from web.emitter import Emitter
+from web.errors import install_errors
+from web.guard import Guard
+from web.pages import pages_blueprint
+from web.relay import Relay
+from web.routes import Api, Door, blueprint_of
+from web.settings import WebSettings
+from web.sockets import Live, install_sockets
+from web.subscriptions import Subscriptions
+from web.turns import Turns
+from web.views import StoreViews
+from web.vitals import Vitals
+
+#: opens the store; called once, on the loop that the store will live on
+StoreOpener = Callable[[], Awaitable[TenantStore]]
+
+MAX_EVENT_BYTES = 65_536
+STOP_PATIENCE_S = 20.0
+
+
+@dataclass(slots=True)
+class Web:
+    """The web process, ready to be served. `close` it when nobody serves it any more."""
+
+    app: WebApp
+    socketio: SocketIO
+    settings: WebSettings
+    bridge: StoreBridge
+    db: TenantStore
+    relay: Relay
+    boot_id: str
+    _stopping: bool = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `close` was called."""
+        return self._stopping
+
+    def close(self) -> None:
+        """Stop the relay, finish the writes in flight, close the store and its loop."""
+        if self._stopping:
+            return
+        self._stopping = True
+        try:
+            self.bridge.run(_close(self.relay, self.db), timeout=STOP_PATIENCE_S)
+        finally:
+            self.bridge.close()
+
+
+def create_app(settings: WebSettings, open_db: StoreOpener, catalogue: Catalogue, model: ModelInfo) -> Web:
+    """Open the store and build everything over it. Raises what `open_db` raises, with nothing left running."""
+    bridge = StoreBridge(settings.async_mode)
+    try:
+        return _assembled(settings, bridge, bridge.run(_opened(open_db)), catalogue, model)
+    except BaseException:
+        bridge.close()
+        raise
+
+
+def _assembled(
+    settings: WebSettings, bridge: StoreBridge, db: TenantStore, catalogue: Catalogue, model: ModelInfo
+) -> Web:
+    app = WebApp("web", static_folder="static", template_folder="templates")
+    socketio = _socketio(app, settings)
+    app.wsgi_app = Guard(app.wsgi_app, settings)  # type: ignore[method-assign]  # the way Flask documents it
+    relay = Relay(db)
+    bridge.run(relay.start())
+    web = Web(app, socketio, settings, bridge, db, relay, db.ids.new())
+    api = Api(db, catalogue, Turns(), Vitals(db, model))
+    _add_routes(web, api)
+    _add_live(web, api)
+    return web
+
+
+def _add_routes(web: Web, api: Api) -> None:
+    install_errors(web.app)
+    door = Door(api, web.bridge, web.settings)
+    for name, operations in BLUEPRINTS.items():
+        web.app.register_blueprint(blueprint_of(name, operations, door))
+    web.app.register_blueprint(pages_blueprint(StoreViews(api, web.bridge)))
+
+    @web.app.get(openapi.PATH)
+    def openapi_document() -> Response:
+        return Response(orjson.dumps(openapi.document(OPERATIONS)), mimetype="application/json")
+
+
+def _add_live(web: Web, api: Api) -> None:
+    turn = new_lock(web.settings.async_mode)
+    subscriptions = Subscriptions()
+    install_sockets(web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, api.vitals, subscriptions, turn))
+    emitter = Emitter(
+        web.bridge,
+        web.relay,
+        sender=web.socketio,
+        subscriptions=subscriptions,
+        turn=turn,
+        stopping=lambda: web.stopping,
+    )
+    web.socketio.start_background_task(emitter.run)
+
+
+def _socketio(app: Flask, settings: WebSettings) -> SocketIO:
+    """The Socket.IO server. Each connection's events are handled in order and one at a time (`async_handlers`)."""
+    return SocketIO(
+        app,
+        async_mode=settings.async_mode.value,
+        async_handlers=False,
+        always_connect=True,
+        manage_session=False,
+        max_http_buffer_size=MAX_EVENT_BYTES,
+        message_queue=settings.redis_url,
+        logger=_protocol_log(),
+        engineio_logger=_protocol_log(),
+    )
+
+
+def _protocol_log() -> logging.Logger:
+    """Where the Socket.IO libraries write. They log every malformed packet and lost connection as an error: only what
+    is worse is shown."""
+    log = logging.getLogger("web.socketio")
+    log.setLevel(logging.CRITICAL)
+    return log
+
+
+async def _opened(open_db: StoreOpener) -> TenantStore:
+    return await open_db()
+
+
+async def _close(relay: Relay, db: TenantStore) -> None:
+    await relay.stop()
+    await db.store.close()
