@@ -15,6 +15,7 @@ from store.actions import Action, agent_input, agent_interrupt
 from store.agent_state import get_agent_states
 from store.conversations import Delivery, Participant, get_conversation, list_participants
 from store.database import TenantStore
+from store.errors import ConflictError
 from store.ids import ConversationId, MessageId, SessionId, UserId
 from store.messages import Message, post_message
 
@@ -44,10 +45,15 @@ async def post_to_conversation(
     post_as: PostAs = PostAs.INPUT,
     idempotency_key: str | None = None,
 ) -> Posted:
-    """Store a post and reach every pushed session that has not ended. Raises `NotFoundError` for an unknown thread."""
+    """Store a post and reach every pushed session that has not ended.
+
+    Raises `NotFoundError` for an unknown thread, `ConflictError` for a key that was used in another one.
+    """
     await get_conversation(db, conversation_id)
     message_id = None if idempotency_key is None else MessageId(f"post:{idempotency_key}")
     message = await post_message(db, conversation_id, text=text, data=data, user_id=user_id, message_id=message_id)
+    if message.conversation_id != conversation_id:
+        raise ConflictError("the idempotency_key was used before, in another conversation; give a new one")
     targets = await _pushed_sessions(db, conversation_id)
     actions = await asyncio.gather(*[_reach(db, message, target, post_as) for target in targets])
     return Posted(message, tuple(actions))

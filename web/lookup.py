@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import Action, AgentState, ConflictError, NotFoundError, SessionStatus, TenantStore
+from store import Action, ActionKind, AgentState, ConflictError, NotFoundError, SessionStatus, TenantStore
 from store.actions import find_create, find_creates_of_agent
-from store.agent_state import FINAL_STATUSES, find_agent_state
+from store.agent_state import FINAL_STATUSES, find_agent_state, refusal
 from store.agents import find_agent
 from store.ids import AgentId, ConversationId, SessionId
 from web.shapes import CREATE_FAILED, Json, queued_session_shape, session_shape
@@ -28,12 +28,13 @@ class Known:
             return session_shape(self.source)
         return queued_session_shape(self.source)
 
-    def refuse_ended(self) -> None:
-        """Raise `ConflictError` when nothing can happen to it any more."""
-        if self.status in FINAL_STATUSES:
-            raise ConflictError(
-                f"session {self.session_id!r} has ended: its status is {self.status.value}; start a new one"
-            )
+    def refuse(self, kind: ActionKind) -> None:
+        """Raise `ConflictError` when this cannot be asked of it."""
+        reason = refusal(self.session_id, self.status, kind)
+        if self.status in FINAL_STATUSES and isinstance(self.source, Action):
+            reason = f"session {self.session_id!r} could not be created (status error); create a new one"
+        if reason is not None:
+            raise ConflictError(reason)
 
 
 async def find_known(db: TenantStore, session_id: SessionId) -> Known | None:

@@ -1,7 +1,7 @@
 """The HTML pages: what a person sees before the first script has run.
 
-A page asks `Views` for plain dictionaries in the wire shapes of `docs/architecture.md`, renders them with Jinja and adds
-the live cursor of that very snapshot, so that the scripts continue where the server stopped. Nothing here writes.
+A page asks `Views` for plain dictionaries in the wire shapes of `docs/architecture.md`, renders them with Jinja and
+adds the live cursor of that very snapshot, so that the scripts continue where the server stopped. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flask import Blueprint, Response, abort, current_app, jsonify, redirect, render_template, request, url_for
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from web.names import ADJECTIVES, NOUNS, session_name, short_id
@@ -229,7 +231,7 @@ def _add_rest(pages: Blueprint, views: Views) -> None:
 
 
 def _add_helpers(pages: Blueprint) -> None:
-    for helper in (ago, elapsed, one_line, pretty, step_count, state_of, schema_name):
+    for helper in (ago, elapsed, one_line, pretty, step_count, state_of, schema_name, script_json):
         pages.add_app_template_filter(helper)
     pages.add_app_template_filter(session_name)
     pages.add_app_template_filter(short_id)
@@ -266,7 +268,7 @@ def _demo(monikers: Sequence[Json]) -> Json | None:
     return {"moniker": joke["name"], "task": "queues", "config": {}, "max_steps": 12}
 
 
-# --- words and numbers for the templates; `web/static/js/time.js` and `dom.js` say the same in the browser -------------
+# --- words and numbers for the templates; `web/static/js/time.js` and `dom.js` say the same in the browser ------------
 
 
 def state_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -294,6 +296,11 @@ def one_line(value: Any) -> str:
 def pretty(value: Any) -> str:
     """JSON for people; plain text as it is."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def script_json(value: Any) -> Markup:
+    """JSON for a data block of the page, safe inside `<script>`; keys keep their order: it is the order of a form."""
+    return htmlsafe_json_dumps(value, dumps=json.dumps)
 
 
 def ago(moment: str | None) -> str:
@@ -345,7 +352,7 @@ def _coarse(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"
+    return f"{int(seconds)} s" if seconds >= 1 else "now"
 
 
 def _operations_by_tag(document: Json) -> dict[str, list[Json]]:

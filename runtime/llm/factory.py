@@ -35,6 +35,11 @@ def chat_model(settings: ModelSettings) -> ChatModel:
     return OpenAiChat(base_url=settings.base_url, api_key=key, model=settings.model)
 
 
+def model_label(settings: ModelSettings) -> str:
+    """What people see of the model that `settings` asks for, without making it."""
+    return OFFLINE_LABEL if settings.offline else settings.model
+
+
 async def close_chat_model(model: ChatModel) -> None:
     """Close the connections of a model that `chat_model` made."""
     if isinstance(model, OpenAiChat):

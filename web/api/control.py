@@ -28,25 +28,25 @@ class ActionAccepted(TypedDict):
 
 async def pause(api: Api, session: Known) -> Answer:
     """Ask it to stop after its running step."""
-    session.refuse_ended()
+    session.refuse(ActionKind.PAUSE)
     return _accepted(await agent_pause_action(api.db, agent_id=session.agent_id, session_id=session.session_id))
 
 
 async def resume(api: Api, session: Known) -> Answer:
     """Ask it to go on."""
-    session.refuse_ended()
+    session.refuse(ActionKind.RESUME)
     return _accepted(await agent_resume_action(api.db, agent_id=session.agent_id, session_id=session.session_id))
 
 
 async def destroy(api: Api, session: Known) -> Answer:
     """Ask it to end."""
-    session.refuse_ended()
+    session.refuse(ActionKind.DESTROY)
     return _accepted(await agent_destroy_action(api.db, agent_id=session.agent_id, session_id=session.session_id))
 
 
 async def interrupt(api: Api, session: Known, body: Interrupt) -> Answer:
     """Guide it: its next step reads the guidance."""
-    session.refuse_ended()
+    session.refuse(ActionKind.INTERRUPT)
     async with api.turns.of(key=body.idempotency_key):
         action = await agent_interrupt(
             api.db,
@@ -61,7 +61,7 @@ async def interrupt(api: Api, session: Known, body: Interrupt) -> Answer:
 
 async def say(api: Api, session: Known, body: Input) -> Answer:
     """Begin a turn."""
-    session.refuse_ended()
+    session.refuse(ActionKind.INPUT)
     async with api.turns.of(key=body.idempotency_key):
         action = await agent_input(
             api.db,

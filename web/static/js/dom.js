@@ -86,6 +86,16 @@ export const pretty = (value) => (typeof value === "string" ? value : JSON.strin
 export const isEmpty = (value) =>
   value === null || value === undefined || value === "" || (typeof value === "object" && !Object.keys(value).length);
 
+/** Some fields of a row as pretty-printed JSON, each under its name; empty ones are left out. */
+export function jsonParts(row, names) {
+  const part = (name) => {
+    const label = name.charAt(0).toUpperCase() + name.slice(1);
+    const heading = h("h3", { class: name === "error" ? "t-failed" : null }, label);
+    return h("div", {}, heading, h("pre", { tabindex: "0", role: "group", "aria-label": label }, pretty(row[name])));
+  };
+  return h("div", { class: "parts" }, ...names.filter((name) => !isEmpty(row[name])).map(part));
+}
+
 /** Set a text only when it differs: an untouched node costs no layout and no announcement. */
 export function setText(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
@@ -144,13 +154,14 @@ function settleButton(button) {
 
 const DOUBLE_CLICK_MS = 400;
 
-/** Run `work` for a button once at a time. Its second click comes late when the server is fast: it is ignored too. */
+/** Run `work` for a button once at a time; a double click on a fast server is still once. Answers whether it ran. */
 export async function onceAtATime(button, work) {
-  if (button.dataset.busy === "true" || heldBecause) return;
+  if (button.dataset.busy === "true" || heldBecause) return false;
   button.dataset.busy = "true";
   settleButton(button);
   try {
     await work();
+    return true;
   } finally {
     setTimeout(() => {
       delete button.dataset.busy;

@@ -1,7 +1,7 @@
 // The queue: what was asked for and how far it is. Rows change in place; dead and failed ones can be put back.
 
 import { live, startFrame } from "./banner.js";
-import { all, allow, ask, firstLine, growList, h, isEmpty, one, onceAtATime, pageData, pretty, sessionName, sessionPath, setText, stateMark } from "./dom.js";
+import { all, allow, ask, firstLine, growList, h, jsonParts, one, onceAtATime, pageData, sessionName, sessionPath, setText, stateMark } from "./dom.js";
 import { Newest } from "./live.js";
 import { ageOf, exact } from "./time.js";
 
@@ -134,13 +134,7 @@ async function resync() {
 
 function partsOf(action) {
   const facts = [action.id, action.owner ? `owner ${action.owner}` : null, exact(action.created_at), action.processed_at ? `processed ${exact(action.processed_at)}` : null];
-  const parts = [h("p", { class: "muted" }, facts.filter(Boolean).join(" · "))];
-  for (const name of ["error", "payload", "metadata"]) {
-    if (isEmpty(action[name])) continue;
-    const label = name.charAt(0).toUpperCase() + name.slice(1);
-    parts.push(h("h3", {}, label), h("pre", { tabindex: "0", role: "group", "aria-label": label }, pretty(action[name])));
-  }
-  return parts;
+  return [h("p", { class: "muted" }, facts.filter(Boolean).join(" · ")), jsonParts(action, ["error", "payload", "metadata"])];
 }
 
 function toggle(button) {

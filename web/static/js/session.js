@@ -161,7 +161,7 @@ async function post(kind, body) {
   const error = one("[data-dock-error]");
   error.textContent = "";
   let isSent = false;
-  await onceAtATime(control, async () => {
+  const hasRun = await onceAtATime(control, async () => {
     try {
       const { action_id } = await ask("POST", `${api}/${kind}`, body, { keepalive: true });
       isSent = true;
@@ -171,6 +171,7 @@ async function post(kind, body) {
       error.textContent = `${CONTROLS[kind].word}: ${problem.message}`;
     }
   });
+  if (!hasRun && control.disabled) error.textContent = `${CONTROLS[kind].word} was not sent: ${control.title}`;
   showControls();
   return isSent;
 }
@@ -189,7 +190,6 @@ function awaitEffect(kind) {
 async function send(kind) {
   const text = words.value.trim();
   if (!text) {
-    one("[data-dock-error]").textContent = "Write something first.";
     words.focus();
     return;
   }

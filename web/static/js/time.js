@@ -19,7 +19,7 @@ export function ago(iso) {
   if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d`;
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h`;
   if (seconds >= 60) return `${Math.floor(seconds / 60)} min`;
-  return `${Math.floor(seconds)} s`;
+  return seconds >= 1 ? `${Math.floor(seconds)} s` : "now";
 }
 
 /** "2 min 03 s": the time between two moments, or until now. */

@@ -1,7 +1,7 @@
 // The steps of a session as a window over a list that may be long: at most `MAX_ROWS` rows are in the page at any time.
 // It sticks to the newest row only while the reader is there; otherwise a pill counts what is new below.
 
-import { all, firstLine, h, icon, isEmpty, one, pretty, setText, stateOf } from "./dom.js";
+import { all, firstLine, h, icon, isEmpty, jsonParts, one, setText, stateOf } from "./dom.js";
 import { ageOf, exact } from "./time.js";
 
 const MAX_ROWS = 190; // with ten elements a row this keeps the page under 2,500
@@ -297,10 +297,5 @@ function partsOf(step) {
   const facts = [`Step ${step.iteration}`, step.status, exact(step.created_at), step.action_id ? `read ${step.action_id}` : null];
   const parts = [h("p", { class: "muted" }, facts.filter(Boolean).join(" · "))];
   if (step.text) parts.push(h("p", { class: "text" }, step.text));
-  for (const name of PARTS) {
-    if (isEmpty(step[name])) continue;
-    const label = name.charAt(0).toUpperCase() + name.slice(1);
-    parts.push(h("h3", { class: name === "error" ? "t-failed" : "" }, label), h("pre", { tabindex: "0", role: "group", "aria-label": label }, pretty(step[name])));
-  }
-  return parts;
+  return [...parts, jsonParts(step, PARTS)];
 }

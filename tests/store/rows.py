@@ -1,0 +1,109 @@
+"""Rows for the tests of the store: whole objects of which a test names only what matters to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+from store.agent_state import AgentState, SessionStatus
+from store.agent_steps import AgentStep, StepStatus
+from store.ids import AgentId, SessionId, WorkerId, step_id
+from store.messages import Message, message_of_step
+from store.records import Record
+from store.testing import START
+from store.workers import Worker, WorkerStatus
+
+
+def a_step(session: str = "s", iteration: int = 0, **other: Any) -> AgentStep:
+    """A step of a session; its time follows from its iteration."""
+    step = AgentStep(
+        id=step_id(SessionId(session), iteration),
+        created_at=START + timedelta(seconds=iteration),
+        agent_id=AgentId("agent"),
+        session_id=SessionId(session),
+        action_id=None,
+        iteration=iteration,
+        step_token="work",
+        next_step_token="work",
+        status=StepStatus.RUNNING,
+        text=f"step {iteration}",
+        data=None,
+        state={"n": iteration},
+        guidance=None,
+        notes=None,
+        wait=None,
+        latency_ms=1.5,
+        error=None,
+        usage=None,
+        epoch=1,
+    )
+    return dataclasses.replace(step, **other)
+
+
+def a_state(session: str = "s", **other: Any) -> AgentState:
+    """A session's row."""
+    state = AgentState(
+        agent_id=AgentId("agent"),
+        session_id=SessionId(session),
+        conversation_id=None,
+        moniker="echo",
+        status=SessionStatus.RUNNING,
+        reason=None,
+        iteration=-1,
+        step_token=None,
+        next_step_token="start",
+        result=None,
+        context={"large": True},
+        inbox={"guidance": []},
+        spec={"task": "t"},
+        last_error=None,
+        usage=None,
+        wake_at=None,
+        owner=None,
+        epoch=1,
+        created_at=START,
+        updated_at=START,
+    )
+    return dataclasses.replace(state, **other)
+
+
+def a_message(conversation: Any, step: AgentStep) -> Message:
+    """What a step says."""
+    return message_of_step(step, conversation)
+
+
+def a_record(session: str = "s", seq: int = 0, **other: Any) -> Record:
+    """The result of a call."""
+    record = Record(
+        id=f"{session}-0-{seq}",
+        created_at=START,
+        session_id=SessionId(session),
+        iteration=0,
+        event_seq=seq,
+        key=f"call-{seq}",
+        kind="tool",
+        digest="d",
+        result={"seq": seq},
+        usage=None,
+        latency_ms=2.0,
+    )
+    return dataclasses.replace(record, **other)
+
+
+def a_worker(name: str = "w", **other: Any) -> Worker:
+    """A running worker."""
+    worker = Worker(
+        worker_id=WorkerId(name),
+        host="here",
+        pid=1,
+        epoch=1,
+        status=WorkerStatus.RUNNING,
+        model="offline",
+        monikers=["echo"],
+        started_at=START,
+        heartbeat_at=START,
+        heartbeat_s=2.0,
+        journal_version=1,
+    )
+    return dataclasses.replace(worker, **other)
