@@ -7,9 +7,11 @@ IN_FLIGHT holds the actions that are being handled. Whatever a handler raises en
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any
@@ -31,17 +33,23 @@ from store.database import TenantStore
 from store.errors import StoreError
 from store.ids import ActionId
 
-_MAX_REMEMBERED = 50_000
+_MAX_REMEMBERED = 20_000
+_MAX_BUSY = 500
+
+DispatchOrder = tuple[int, int, datetime, str]
 
 
 @dataclass(slots=True)
 class Flight:
-    """An action in the hands of its handler."""
+    """An action that was taken up."""
 
     action: Action
-    task: asyncio.Task[None]
     since: float
+    #: None while it waits for capacity
+    task: asyncio.Task[None] | None = None
     claimed: bool = False
+    #: its end is being stored: a claim must not be written after it
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,8 @@ class Dispatcher:
         self._log = log
         self._tickets = _Tickets()
         self._first_by_key: BatchRead[str, ActionId] = BatchRead(partial(first_ids_by_key, db))
+        self._backlog: list[tuple[DispatchOrder, Action]] = []
+        self._busy = 0
         self._closed = False
 
     def ticket(self) -> int:
@@ -93,25 +103,39 @@ class Dispatcher:
         return self._tickets.take()
 
     def dispatch(self, actions: Iterable[Action], ticket: int) -> int:
-        """Start the handlers of those actions that are not being handled; returns how many were started."""
-        started = 0
+        """Take up those actions that are not in flight; returns how many.
+
+        At most `_MAX_BUSY` handlers run at a time, so that ten thousand creates do not cost ten thousand tasks. Turns
+        do not count: they last as long as their sessions like.
+        """
+        taken = 0
         for action in sorted(actions, key=dispatch_order):
             if self._closed or action.id in self.IN_FLIGHT or self._tickets.stale(action.id, ticket):
                 continue
             self._handlers.announce(action)
-            task = asyncio.create_task(self._run_one(action))
-            self.IN_FLIGHT[action.id] = Flight(action, task, self._clock.monotonic())
-            started += 1
-        return started
+            self.IN_FLIGHT[action.id] = Flight(action, self._clock.monotonic())
+            heapq.heappush(self._backlog, (dispatch_order(action), action))
+            taken += 1
+        self._start_handlers()
+        return taken
+
+    def _start_handlers(self) -> None:
+        while self._backlog and self._busy < _MAX_BUSY and not self._closed:
+            _, action = heapq.heappop(self._backlog)
+            self._busy += _weight(action)
+            self.IN_FLIGHT[action.id].task = asyncio.create_task(self._run_one(action))
 
     def close(self) -> None:
-        """Start no more handlers."""
+        """Start no more handlers. What still waits for capacity stays open in the queue."""
         self._closed = True
+        for _, action in self._backlog:
+            self.IN_FLIGHT.pop(action.id, None)
+        self._backlog.clear()
 
     async def settled(self) -> None:
         """Return when every handler that was started has ended."""
         while self.IN_FLIGHT:
-            await asyncio.wait([flight.task for flight in self.IN_FLIGHT.values()])
+            await asyncio.wait([flight.task for flight in self.IN_FLIGHT.values() if flight.task is not None])
 
     async def claim_slow(self) -> None:
         """Say in the queue which actions have been in hand for a while, so that people see them as claimed."""
@@ -119,7 +143,9 @@ class Dispatcher:
         slow = [
             flight
             for flight in self.IN_FLIGHT.values()
-            if not flight.claimed and now - flight.since >= self._claim_after_s
+            if flight.task is not None
+            and not (flight.claimed or flight.ending)
+            and now - flight.since >= self._claim_after_s
         ]
         for flight in slow:
             flight.claimed = True
@@ -170,6 +196,7 @@ class Dispatcher:
         return handler
 
     async def _finish(self, action: Action, outcome: Outcome | None) -> None:
+        self.IN_FLIGHT[action.id].ending = True
         try:
             if outcome is not None:
                 await mark_action_processed_async(
@@ -187,9 +214,15 @@ class Dispatcher:
         finally:
             self._tickets.end(action.id)
             self.IN_FLIGHT.pop(action.id, None)
+            self._busy -= _weight(action)
+            self._start_handlers()
 
 
-def dispatch_order(action: Action) -> tuple[int, int, Any, str]:
+def _weight(action: Action) -> int:
+    return 0 if action.kind is ActionKind.INPUT else 1
+
+
+def dispatch_order(action: Action) -> DispatchOrder:
     """Creates, then control, then turns; urgent first, then by age."""
     if action.kind is ActionKind.CREATE:
         rank = 0

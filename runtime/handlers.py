@@ -8,8 +8,10 @@ whose mark was lost in a crash comes again, and its handler finds what it did be
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
+from runtime.batchread import BatchRead
 from runtime.contract import MonikerInputError
 from runtime.errors import ParkedError, RefusedError
 from runtime.projector import Projector
@@ -20,15 +22,16 @@ from runtime.session import Guidance, LiveSession, new_session
 from runtime.spec import SessionSpec, read_spec
 from store.actions import Action, ActionKind
 from store.agent_state import SessionStatus, refusal
-from store.agents import Agent, save_agent
-from store.conversations import Delivery, add_participant, find_conversation
+from store.agents import Agent, find_agents, save_agent_after
+from store.conversations import Conversation, Delivery, add_participant, find_conversations
 from store.database import TenantStore
-from store.ids import AgentId, SessionId
+from store.ids import AgentId, ConversationId, SessionId
 from store.messages import messages_of
 
 Handler = Callable[[Action], Awaitable[None]]
 
 _MAX_GUIDANCE_WAITING = 1000
+_MAX_AGENTS_KNOWN = 1_000
 
 
 class Handlers:
@@ -51,6 +54,8 @@ class Handlers:
         self.recovered = recovered
         self.stop_grace_s = stop_grace_s
         self._agents_known: dict[AgentId, Agent] = {}
+        self._agents: BatchRead[AgentId, Agent] = BatchRead(partial(find_agents, db))
+        self._conversations: BatchRead[ConversationId, Conversation] = BatchRead(partial(find_conversations, db))
         self._reread: list[Callable[[SessionId], None]] = []
 
     def on_resume(self, reread: Callable[[SessionId], None]) -> None:
@@ -115,15 +120,16 @@ class Handlers:
 
     async def _know_agent(self, session: LiveSession) -> None:
         agent_id, spec = session.identity.agent_id, session.spec
-        known = self._agents_known.get(agent_id)
-        if known is None or (known.moniker, known.config) != (spec.moniker, spec.config):
-            self._agents_known[agent_id] = await save_agent(self.db, agent_id, spec.moniker, spec.config)
+        known = self._agents_known.get(agent_id) or await self._agents.get(agent_id)
+        if len(self._agents_known) >= _MAX_AGENTS_KNOWN:
+            self._agents_known.clear()
+        self._agents_known[agent_id] = await save_agent_after(self.db, known, agent_id, spec.moniker, spec.config)
 
     async def _join_conversation(self, session: LiveSession) -> None:
         identity = session.identity
         if identity.conversation_id is None:
             return
-        if await find_conversation(self.db, identity.conversation_id) is None:
+        if await self._conversations.get(identity.conversation_id) is None:
             raise RefusedError(f"there is no conversation {identity.conversation_id!r}; create it first")
         delivery = session.spec.delivery
         if delivery is Delivery.PULL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 from runtime.contract import Json, Moniker, MonikerInputError, StepFrame, StepInput, StepOut, WaitForInput, WaitUntil
 from runtime.llm.offline import OfflineModel
 from runtime.llm.port import ChatModel, ChatReply, ChatRequest, LlmError, Usage
+from store.clock import SystemClock
 
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
 T = TypeVar("T")
@@ -41,6 +43,40 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Move on by `seconds`."""
         self._now += timedelta(seconds=seconds)
+
+
+class LeapClock:
+    """Real time that a test moves ahead: whoever sleeps until a moment that was leapt over wakes at once.
+
+    For tests of whole workers, where helpers wait for milliseconds and sessions for days.
+    """
+
+    def __init__(self) -> None:
+        self._real = SystemClock()
+        self._ahead = 0.0
+        self._leapt = asyncio.Event()
+
+    def now(self) -> datetime:
+        return self._real.now() + timedelta(seconds=self._ahead)
+
+    def monotonic(self) -> float:
+        return self._real.monotonic() + self._ahead
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.monotonic() + seconds
+        while (left := until - self.monotonic()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    await self._leapt.wait()
+            except TimeoutError:
+                return
+        await asyncio.sleep(0)
+
+    def leap(self, seconds: float) -> None:
+        """Move on by `seconds`."""
+        self._ahead += seconds
+        leapt, self._leapt = self._leapt, asyncio.Event()
+        leapt.set()
 
 
 class FakeFiles(dict[str, str]):

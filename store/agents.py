@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,8 @@ from store.errors import NotFoundError
 from store.ids import AgentId
 from store.schema import AGENTS
 from store.scope import ScopedTable
+
+_MAX_NAMED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,13 @@ def _agents(db: TenantStore) -> ScopedTable[Agent]:
 
 async def save_agent(db: TenantStore, agent_id: AgentId, moniker: str, config: Any) -> Agent:
     """The agent with this configuration: the newest version if it is the same, else a new one."""
-    newest = await find_agent(db, agent_id)
+    return await save_agent_after(db, await find_agent(db, agent_id), agent_id, moniker, config)
+
+
+async def save_agent_after(
+    db: TenantStore, newest: Agent | None, agent_id: AgentId, moniker: str, config: Any
+) -> Agent:
+    """`save_agent` for a caller that knows the newest version."""
     if newest is not None and (newest.moniker, newest.config) == (moniker, config):
         return newest
     version = 1 if newest is None else newest.version + 1
@@ -47,6 +56,17 @@ async def save_agent(db: TenantStore, agent_id: AgentId, moniker: str, config: A
 async def find_agent(db: TenantStore, agent_id: AgentId) -> Agent | None:
     """The newest version of an agent, if there is one."""
     return await _agents(db).first(filters.equals("agent_id", agent_id), order=[("version", True)])
+
+
+async def find_agents(db: TenantStore, agent_ids: Sequence[AgentId]) -> dict[AgentId, Agent]:
+    """The newest versions of several agents in few reads; ids that are not there are left out."""
+    newest: dict[AgentId, Agent] = {}
+    for start in range(0, len(agent_ids), _MAX_NAMED):
+        named = filters.one_of("agent_id", agent_ids[start : start + _MAX_NAMED])
+        for agent in await _agents(db).find(named):
+            if agent.agent_id not in newest or newest[agent.agent_id].version < agent.version:
+                newest[agent.agent_id] = agent
+    return newest
 
 
 async def get_agent(db: TenantStore, agent_id: AgentId) -> Agent:

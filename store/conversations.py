@@ -86,6 +86,14 @@ async def find_conversation(db: TenantStore, conversation_id: ConversationId) ->
     return await _conversations(db).first(filters.equals("conversation_id", conversation_id))
 
 
+async def find_conversations(
+    db: TenantStore, conversation_ids: Sequence[ConversationId]
+) -> dict[ConversationId, Conversation]:
+    """Several threads in one read; ids that are not there are left out."""
+    found = await _conversations(db).find(filters.one_of("conversation_id", conversation_ids))
+    return {conversation.conversation_id: conversation for conversation in found}
+
+
 async def get_conversation(db: TenantStore, conversation_id: ConversationId) -> Conversation:
     """A thread; raises `NotFoundError`."""
     found = await find_conversation(db, conversation_id)

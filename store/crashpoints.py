@@ -20,7 +20,7 @@ def no_crash(point: str) -> None:
 def crash_at(setting: str) -> CrashPoint:
     """A guard for a `<point>:<n>` setting; raises ValueError when it is not of that form."""
     point, _, count = setting.rpartition(":")
-    if not point or not count.isdigit() or int(count) < 1:
+    if not point or not count.isdecimal() or int(count) < 1:
         raise ValueError(f"STEPWELL_CRASH_AT={setting!r} is not <point>:<n>, for example agent_steps.after_commit:3")
     return _Countdown(point, int(count))
 

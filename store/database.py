@@ -26,6 +26,8 @@ from store.watch import CommitWatch, watch_commits
 
 T = TypeVar("T")
 
+_CACHE_BYTES = 32 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -87,7 +89,11 @@ async def open_store(options: StoreOptions, *, clock: Clock, ids: Ids, crash_poi
     folder = options.folder
     lock_folder = _lock_folder(folder)
     try:
-        connection = await lancedb.connect_async(options.url, read_consistency_interval=READ_NEWEST)
+        connection = await lancedb.connect_async(
+            options.url,
+            read_consistency_interval=READ_NEWEST,
+            session=lancedb.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES),
+        )
         async with AsyncExitStack() as stack:
             first = _lock(lock_folder, "migrate")
             stack.callback(first.close)

@@ -14,6 +14,7 @@ from typing import Any
 from lancedb.expr import Expr, col, lit
 
 from store.ids import TenantId
+from store.jsontext import clean_text
 
 Value = str | int | float | bool | datetime
 
@@ -21,44 +22,49 @@ CREATED_VERSION = "_row_created_at_version"
 UPDATED_VERSION = "_row_last_updated_at_version"
 
 
+def _literal(value: Value) -> Expr:
+    # Text is stored clean, so it is looked for clean.
+    return lit(clean_text(value) if isinstance(value, str) else value)
+
+
 def of_tenant(tenant: TenantId) -> Expr:
     """Rows of one tenant; every read begins with it."""
-    return col("tenant") == lit(tenant)
+    return col("tenant") == _literal(tenant)
 
 
 def equals(column: str, value: Value) -> Expr:
     """`column` is `value`."""
-    return col(column) == lit(value)
+    return col(column) == _literal(value)
 
 
 def differs(column: str, value: Value) -> Expr:
     """`column` is something else than `value`."""
-    return col(column) != lit(value)
+    return col(column) != _literal(value)
 
 
 def one_of(column: str, values: Iterable[Value]) -> Expr:
     """`column` is one of `values` (at least one is needed)."""
-    return col(column).isin([lit(value) for value in values])
+    return col(column).isin([_literal(value) for value in values])
 
 
 def at_least(column: str, value: Value) -> Expr:
     """`column` >= `value`."""
-    return col(column) >= lit(value)
+    return col(column) >= _literal(value)
 
 
 def at_most(column: str, value: Value) -> Expr:
     """`column` <= `value`."""
-    return col(column) <= lit(value)
+    return col(column) <= _literal(value)
 
 
 def above(column: str, value: Value) -> Expr:
     """`column` > `value`."""
-    return col(column) > lit(value)
+    return col(column) > _literal(value)
 
 
 def below(column: str, value: Value) -> Expr:
     """`column` < `value`."""
-    return col(column) < lit(value)
+    return col(column) < _literal(value)
 
 
 def beyond(columns: tuple[str, str], values: tuple[Any, Any], *, descending: bool) -> Expr:

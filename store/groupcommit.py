@@ -82,10 +82,18 @@ class GroupCommit(Generic[T]):
         except Exception as error:  # every caller learns of it
             await self._settle_failure(group, error)
             return
-        if self._on_commit is not None:
-            self._on_commit(items, version)
+        self._announce(items, version)
         for entry in group:
             entry.answer(version)
+
+    def _announce(self, items: Sequence[T], version: int) -> None:
+        """A hook that fails must not keep the callers from learning that their items are stored."""
+        try:
+            if self._on_commit is not None:
+                self._on_commit(items, version)
+        except Exception as error:
+            report = {"message": "a commit's hook failed; the commit stands", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(report)
 
     async def _settle_failure(self, group: list[_Entry[T]], error: Exception) -> None:
         """One bad item must not fail its neighbours: a refused group is tried again caller by caller."""

@@ -39,16 +39,8 @@ class CommitLock:
         if self._file is None:
             self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         if not _try_flock(self._file):
-            await self._take_in_thread(self._file)
-
-    async def _take_in_thread(self, file: int) -> None:
-        waiting = asyncio.ensure_future(asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX))
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            # The thread cannot be stopped: it still gets the lock, so hand it back as soon as it does.
-            waiting.add_done_callback(lambda _: self._give_back())
-            raise
+            file, self._file = self._file, None
+            self._file = await _flock_in_thread(file)
 
     def _give_back(self) -> None:
         if self._file is not None:
@@ -59,6 +51,18 @@ class CommitLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+async def _flock_in_thread(file: int) -> int:
+    """Wait for the lock on `file`, which is the waiter's own until then; the next comer opens another one."""
+    waiting = asyncio.ensure_future(asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX))
+    try:
+        await asyncio.shield(waiting)
+    except BaseException:
+        # The thread cannot be stopped: it still gets the lock, and closing its file gives that back.
+        waiting.add_done_callback(lambda _: os.close(file))
+        raise
+    return file
 
 
 def _try_flock(file: int) -> bool:

@@ -18,7 +18,7 @@ from store.errors import StoreTooNewError
 from store.ids import MAIN_TENANT
 from store.schema import ALL_TABLES, MIGRATIONS, TableSpec
 
-# Both can only be asked for when a table is made. Stable row ids make `_row_created_at_version` exact across compaction.
+# Both can only be asked for when a table is made. Stable row ids keep `_row_created_at_version` exact when compacted.
 # File version 2.1 finds 20 scattered rows of a million five times faster than 2.2 does (4 against 20 ms, measured).
 _NEW_TABLE = {"new_table_enable_stable_row_ids": "true", "new_table_data_storage_version": "2.1"}
 READ_NEWEST = timedelta(0)

@@ -48,6 +48,8 @@ def decode_cursor(cursor: str, kinds: Sequence[type]) -> tuple[Any, ...]:
         if len(cursor) > _MAX_CURSOR_CHARS:
             raise ValueError("too long")
         raw = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        if not isinstance(raw, list):
+            raise TypeError("not a list")
         return tuple(_cursor_value(value, kind) for value, kind in zip(raw, kinds, strict=True))
     except (ValueError, TypeError, binascii.Error) as error:
         raise BadFilterError(f"the cursor {cursor[:60]!r} is not one this list gave; start again without it") from error
@@ -55,9 +57,16 @@ def decode_cursor(cursor: str, kinds: Sequence[type]) -> tuple[Any, ...]:
 
 def _cursor_value(value: Any, kind: type[Any]) -> Any:
     if kind is datetime:
-        return datetime.fromisoformat(value)
+        return _moment(value)
     if type(value) is not kind:
         raise TypeError(f"expected {kind.__name__}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("out of range")
     return value
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("no time zone")
+    return moment

@@ -24,6 +24,7 @@ except ImportError:  # it is not there on every system; asyncio's own loop does 
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
+GRACE_S = 2.0
 
 
 class StoreBridge:
@@ -60,11 +61,11 @@ class StoreBridge:
         assert_never(self.mode)
 
     def close(self) -> None:
-        """Cancel what still runs, stop the loop and its thread."""
+        """End what still runs, stop the loop and its thread."""
         if self._loop.is_closed():
             return
         with contextlib.suppress(TimeoutError):
-            self.run(_cancel_others(), timeout=5.0)
+            self.run(_finish_others(), timeout=5.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -86,8 +87,11 @@ def new_lock(mode: AsyncMode) -> AbstractContextManager[Any]:
     assert_never(mode)
 
 
-async def _cancel_others() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+async def _finish_others() -> None:
+    """Give what is in flight a moment to end by itself; then cancel it."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        await asyncio.wait(tasks, timeout=GRACE_S)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

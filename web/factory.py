@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import orjson
 from flask import Flask, Response
@@ -36,6 +37,12 @@ MAX_EVENT_BYTES = 65_536
 STOP_PATIENCE_S = 20.0
 
 
+class Joinable(Protocol):
+    """A background task, a thread or a green one."""
+
+    def join(self) -> Any: ...
+
+
 @dataclass(slots=True)
 class Web:
     """The web process, ready to be served. `close` it when nobody serves it any more."""
@@ -46,7 +53,9 @@ class Web:
     bridge: StoreBridge
     db: TenantStore
     relay: Relay
+    door: Door
     boot_id: str
+    _emitting: Joinable | None = None
     _stopping: bool = False
 
     @property
@@ -60,9 +69,16 @@ class Web:
             return
         self._stopping = True
         try:
-            self.bridge.run(_close(self.relay, self.db), timeout=STOP_PATIENCE_S)
+            self.bridge.run(self.relay.stop())
+            if self._emitting is not None:
+                self._emitting.join()
+            self.bridge.run(self.db.store.close(), timeout=STOP_PATIENCE_S)
         finally:
             self.bridge.close()
+
+    def start_emitting(self, emitter: Emitter) -> None:
+        """Send live events from now on."""
+        self._emitting = self.socketio.start_background_task(emitter.run)
 
 
 def create_app(settings: WebSettings, open_db: StoreOpener, catalogue: Catalogue, model: ModelInfo) -> Web:
@@ -83,29 +99,30 @@ def _assembled(
     app.wsgi_app = Guard(app.wsgi_app, settings)  # type: ignore[method-assign]  # the way Flask documents it
     relay = Relay(db)
     bridge.run(relay.start())
-    web = Web(app, socketio, settings, bridge, db, relay, db.ids.new())
-    api = Api(db, catalogue, Turns(), Vitals(db, model))
-    _add_routes(web, api)
-    _add_live(web, api)
+    door = Door(Api(db, catalogue, Turns(), Vitals(db, model)), bridge, settings)
+    web = Web(app, socketio, settings, bridge, db, relay, door, db.ids.new())
+    _add_routes(web)
+    _add_live(web)
     return web
 
 
-def _add_routes(web: Web, api: Api) -> None:
+def _add_routes(web: Web) -> None:
     install_errors(web.app)
-    door = Door(api, web.bridge, web.settings)
     for name, operations in BLUEPRINTS.items():
-        web.app.register_blueprint(blueprint_of(name, operations, door))
-    web.app.register_blueprint(pages_blueprint(StoreViews(api, web.bridge)))
+        web.app.register_blueprint(blueprint_of(name, operations, web.door))
+    web.app.register_blueprint(pages_blueprint(StoreViews(web.door.api, web.bridge)))
 
     @web.app.get(openapi.PATH)
     def openapi_document() -> Response:
         return Response(orjson.dumps(openapi.document(OPERATIONS)), mimetype="application/json")
 
 
-def _add_live(web: Web, api: Api) -> None:
+def _add_live(web: Web) -> None:
     turn = new_lock(web.settings.async_mode)
     subscriptions = Subscriptions()
-    install_sockets(web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, api.vitals, subscriptions, turn))
+    install_sockets(
+        web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, web.door.api.vitals, subscriptions, turn)
+    )
     emitter = Emitter(
         web.bridge,
         web.relay,
@@ -114,7 +131,7 @@ def _add_live(web: Web, api: Api) -> None:
         turn=turn,
         stopping=lambda: web.stopping,
     )
-    web.socketio.start_background_task(emitter.run)
+    web.start_emitting(emitter)
 
 
 def _socketio(app: Flask, settings: WebSettings) -> SocketIO:
@@ -142,8 +159,3 @@ def _protocol_log() -> logging.Logger:
 
 async def _opened(open_db: StoreOpener) -> TenantStore:
     return await open_db()
-
-
-async def _close(relay: Relay, db: TenantStore) -> None:
-    await relay.stop()
-    await db.store.close()

@@ -29,6 +29,7 @@ PAGE_LIMIT: Final = 50
 ASSET_MAX_AGE_S: Final = 365 * 24 * 3600
 HASH_CHARS: Final = 10
 LINE_CHARS: Final = 240
+SHORT_S: Final = 10
 
 
 class Views(Protocol):
@@ -309,10 +310,13 @@ def ago(moment: str | None) -> str:
 
 
 def elapsed(start: str | None, end: str | None = None) -> str:
-    """The time between two moments, or until now: "2 min 03 s"."""
+    """The time between two moments, or until now: "2 min 03 s". What ended soon is given more exactly: "0.4 s"."""
     if not start:
         return ""
-    seconds = int(_seconds_between(start, end))
+    exact = _seconds_between(start, end)
+    if end and exact < SHORT_S:
+        return f"{exact:.1f} s"
+    seconds = int(exact)
     minutes, hours = seconds // 60, seconds // 3600
     if seconds < 60:
         return f"{seconds} s"
@@ -352,7 +356,7 @@ def _coarse(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s" if seconds >= 1 else "now"
+    return f"{int(seconds)} s"
 
 
 def _operations_by_tag(document: Json) -> dict[str, list[Json]]:

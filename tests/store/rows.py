@@ -19,7 +19,7 @@ def a_step(session: str = "s", iteration: int = 0, **other: Any) -> AgentStep:
     """A step of a session; its time follows from its iteration."""
     step = AgentStep(
         id=step_id(SessionId(session), iteration),
-        created_at=START + timedelta(seconds=iteration),
+        created_at=START + timedelta(seconds=min(iteration, 10**6)),
         agent_id=AgentId("agent"),
         session_id=SessionId(session),
         action_id=None,

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from store.actions import CODEC as ACTIONS
 from store.actions import ActionKind, ActionStatus
 from store.agent_steps import CODEC as STEPS
-from store.agent_steps import append_agent_step, find_step, journal_of
+from store.agent_steps import AgentStep, append_agent_step, find_step, journal_of
 from store.codec import RowCodec, clean_row, to_batch
 from store.database import TenantStore
 from store.errors import BadRowError
-from store.ids import MAIN_TENANT, SessionId
+from store.ids import MAIN_TENANT, SessionId, step_id
 from store.schema import AGENT_STEPS, AGENTS
 from tests.store.rows import a_step
-from tests.store.test_jsontext import PLAIN, TEXT
+from tests.store.values import PLAIN, TEXT
 from tests.support import examples
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
@@ -38,20 +38,43 @@ def cleaned(text: str) -> str:
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
+STEPS_OF_ANY_KIND = st.builds(
+    a_step,
+    state=PLAIN,
+    text=TEXT,
+    notes=TEXT | st.none(),
+    created_at=MOMENTS,
+    latency_ms=st.floats(allow_nan=False),
+    epoch=st.integers(0, 2**63 - 1),
+)
+
+
+def as_stored(step: AgentStep) -> AgentStep:
+    """The step with text that UTF-8 can hold."""
+    notes = None if step.notes is None else cleaned(step.notes)
+    return dataclasses.replace(step, text=cleaned(step.text or ""), notes=notes)
+
+
 @examples(200)
-@given(state=PLAIN, text=TEXT, notes=TEXT | st.none(), at=MOMENTS, ms=st.floats(allow_nan=False), epoch=st.integers(0))
-@example(state={"a": "\0"}, text="\0\x01\u202e🦜", notes="", at=datetime(2026, 1, 1, tzinfo=UTC), ms=0.1, epoch=0)
-async def test_a_row_comes_back_from_the_table_as_it_was(
-    db: TenantStore, state: Any, text: str, notes: str | None, at: datetime, ms: float, epoch: int
-) -> None:
+@given(STEPS_OF_ANY_KIND)
+def test_a_row_comes_back_from_arrow_as_it_was(step: AgentStep) -> None:
+    row = clean_row(STEPS.encoder().encode(step, MAIN_TENANT))
+
+    (stored,) = to_batch(AGENT_STEPS.schema, [row]).to_pylist()
+
+    assert STEPS.decode(stored) == as_stored(step)
+
+
+@examples(25)
+@given(STEPS_OF_ANY_KIND)
+@example(a_step(state={"a": "\0"}, text="\0\x01\u202e🦜\ud800", notes="", latency_ms=0.1))
+async def test_a_row_comes_back_from_the_table_as_it_was(db: TenantStore, step: AgentStep) -> None:
     session = SessionId(db.ids.new())
-    epoch %= 2**63
-    step = a_step(session, state=state, text=text, notes=notes, created_at=at, latency_ms=ms, epoch=epoch)
+    step = dataclasses.replace(step, session_id=session, id=step_id(session, 0))
 
     await append_agent_step(db, step)
 
-    stored = dataclasses.replace(step, text=cleaned(text), notes=None if notes is None else cleaned(notes))
-    assert await find_step(db, session, 0) == stored
+    assert await find_step(db, session, 0) == as_stored(step)
 
 
 def test_encode_and_decode_are_inverse_without_a_table() -> None:
@@ -95,7 +118,7 @@ def test_a_dataclass_without_the_columns_of_its_table_is_refused() -> None:
     ],
 )
 def test_a_value_that_does_not_fit_its_column_is_a_bad_row(bad: dict[str, Any]) -> None:
-    row = STEPS.encoder().encode(a_step(**bad), MAIN_TENANT)
+    row = STEPS.encoder().encode(dataclasses.replace(a_step(), **bad), MAIN_TENANT)
 
     with pytest.raises(BadRowError, match="does not fit"):
         to_batch(AGENT_STEPS.schema, [row])

@@ -9,29 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from store.jsontext import clean_text, json_dumps, json_or_none, safe_json_loads
+from tests.store.values import ODD, PLAIN, TEXT
 from tests.support import examples
-
-TEXT = st.text(st.characters(exclude_categories=()))  # surrogates and control characters too
-CLEAN_TEXT = st.text(st.characters(exclude_categories=("Cs",)))
-NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-PLAIN = st.recursive(
-    st.none() | st.booleans() | NUMBERS | CLEAN_TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(CLEAN_TEXT, inner, max_size=4),
-    max_leaves=12,
-)
-ODD = st.recursive(
-    st.none() | st.floats() | st.integers() | TEXT | st.binary() | st.datetimes() | st.complex_numbers(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner, inner)
-        | st.dictionaries(TEXT | st.integers() | st.none() | st.tuples(TEXT), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
 
 def no_constant(name: str) -> None:
     raise AssertionError(f"{name} is not JSON")
@@ -72,9 +53,23 @@ def test_any_value_becomes_valid_json_in_utf8(value: Any) -> None:
     strictly_parsed(json_dumps(value))
 
 
-@pytest.mark.parametrize("value", [10**5000, nested(600), nested(200_000), Speechless(), {"a": Speechless()}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(10**5000, id="endless number"),
+        pytest.param({"a": [10**5000]}, id="endless number inside"),
+        pytest.param(nested(300), id="deep"),
+        pytest.param(nested(200_000), id="bottomless"),
+        pytest.param(Speechless(), id="without text"),
+        pytest.param({"a": Speechless()}, id="without text inside"),
+    ],
+)
 def test_a_value_that_no_encoder_takes_still_becomes_json(value: Any) -> None:
-    strictly_parsed(json_dumps([1, 2])), json_dumps(value).encode()
+    strictly_parsed(json_dumps(value))
+
+
+def test_what_is_deeper_than_the_fast_encoder_goes_comes_back_whole() -> None:
+    assert safe_json_loads(json_dumps(nested(300))) == nested(300)
 
 
 def test_a_circle_becomes_text() -> None:

@@ -4,6 +4,8 @@
 
 import { h, icon } from "./dom.js";
 
+const LONG_TEXTS = ["text", "instructions", "question", "prompt", "body", "task"];
+
 let made = 0;
 
 /** A form's fields for an object schema. `skip` names properties that are asked for elsewhere. */
@@ -45,21 +47,32 @@ function canRepeat(schema, root) {
   return Boolean(items && (items.enum || ["string", "number", "integer"].includes(items.type) || items.properties));
 }
 
-const titleOf = (name) => {
-  const words = name.replaceAll("_", " ");
+const UNITS = { s: "(seconds)", ms: "(milliseconds)" };
+
+function titleOf(name) {
+  const parts = name.split("_");
+  const words = [...parts.slice(0, -1), (parts.length > 1 && UNITS[parts.at(-1)]) || parts.at(-1)].join(" ");
   return words.charAt(0).toUpperCase() + words.slice(1);
-};
+}
+
+/** What to call a field. A title that only repeats the name is worse than our own words. */
+function labelOf(schema, context) {
+  const isOwn = schema.title && schema.title.toLowerCase().replaceAll(" ", "_") !== context.name;
+  return context.label ?? (isOwn ? schema.title : titleOf(context.name));
+}
+
+const sentence = (text) => (text && !/[.!?]$/.test(text) ? `${text}.` : text);
 
 /** Label, control, hint and error line around one control. */
 function frame(control, schema, context, rest) {
   const id = `f-${(made += 1)}`;
   control.id = id;
-  const hintWords = [schema.description, limits(schema)].filter(Boolean).join(" ");
+  const hintWords = [sentence(schema.description), limits(schema)].filter(Boolean).join(" ");
   const hint = hintWords ? h("p", { class: "hint", id: `${id}-hint` }, hintWords) : null;
   const error = h("p", { class: "field-error", id: `${id}-error` });
   control.setAttribute("aria-describedby", [hint && hint.id, error.id].filter(Boolean).join(" "));
   if (context.isRequired) control.setAttribute("aria-required", "true");
-  const label = h("label", { for: id }, context.label ?? schema.title ?? titleOf(context.name));
+  const label = h("label", { for: id }, labelOf(schema, context));
   if (context.isRequired) label.append(" ", h("span", { class: "must" }, "required"));
   const element = h("div", { class: `field ${rest.className ?? ""}`.trim(), "data-field": context.path }, label, control, hint, error);
   const setError = (text) => {
@@ -87,7 +100,7 @@ function checked(context, raw, check) {
 }
 
 function textField(schema, context) {
-  const isLong = /text|instruction|question|prompt|body|task/.test(context.name) || schema.maxLength > 300;
+  const isLong = LONG_TEXTS.includes(context.name);
   const control = isLong ? h("textarea", { rows: 3, name: context.path }) : h("input", { type: "text", name: context.path, autocomplete: "off" });
   const check = (raw) => {
     if (schema.minLength && raw.length < schema.minLength) return `At least ${schema.minLength} characters.`;
@@ -172,7 +185,7 @@ function objectField(schema, context) {
     name,
     fieldFor(name, schema.properties[name], { root: context.root, path: context.path, isRequired: required.has(name) }),
   ]);
-  const legend = context.isBare ? null : h("legend", {}, context.label ?? schema.title ?? titleOf(context.name));
+  const legend = context.isBare ? null : h("legend", {}, labelOf(schema, context));
   const element = h(context.isBare ? "div" : "fieldset", { class: "group" }, legend, ...fields.map(([, field]) => field.element));
   return {
     element,
@@ -193,13 +206,14 @@ function listField(schema, context) {
   const items = [];
   const rows = h("div", { class: "items" });
   const error = h("p", { class: "field-error" });
-  const noun = (schema.title ?? titleOf(context.name)).toLowerCase().replace(/s$/, "");
-  const renumber = () => items.forEach((item, index) => item.moveTo(index));
+  const noun = labelOf(schema, context).toLowerCase().replace(/s$/, "");
+  const fill = (values) => {
+    items.splice(0).forEach((item) => item.element.remove());
+    values.forEach((value) => add(value));
+  };
   const add = (value) => {
     const item = listItem(schema, context, items.length, noun, () => {
-      items.splice(items.indexOf(item), 1);
-      item.element.remove();
-      renumber();
+      fill(items.filter((other) => other !== item).map((other) => other.field.read())); // the others get new numbers
       button.focus();
     });
     items.push(item);
@@ -208,7 +222,7 @@ function listField(schema, context) {
     return item;
   };
   const button = h("button", { type: "button", class: "quiet", click: () => add().field.focus() }, icon("plus"), `Add a ${noun}`);
-  const legend = h("legend", {}, context.label ?? schema.title ?? titleOf(context.name));
+  const legend = h("legend", {}, labelOf(schema, context));
   if (context.isRequired) legend.append(" ", h("span", { class: "must" }, "required"));
   const hint = schema.description ? h("p", { class: "hint" }, schema.description) : null;
   const element = h("fieldset", { class: "group list-field", "data-field": context.path }, legend, hint, rows, button, error);
@@ -230,22 +244,15 @@ function listField(schema, context) {
       const values = items.map((item) => item.field.read()).filter((value) => value !== undefined);
       return values.length || context.isRequired ? values : undefined;
     },
-    write: (values) => {
-      items.splice(0).forEach((item) => item.element.remove());
-      (values ?? []).forEach((value) => add(value));
-    },
+    write: (values) => fill(values ?? []),
   };
 }
 
 function listItem(schema, context, index, noun, remove) {
-  const label = `${noun.charAt(0).toUpperCase()}${noun.slice(1)}`;
+  const label = `${noun.charAt(0).toUpperCase()}${noun.slice(1)} ${index + 1}`;
   const field = fieldFor(String(index), schema.items, { root: context.root, path: context.path, isRequired: true, label });
   const drop = h("button", { type: "button", class: "icon-button", "aria-label": `Remove this ${noun}`, title: `Remove this ${noun}`, click: remove }, icon("close"));
-  const moveTo = (at) => {
-    field.index = at;
-  };
-  moveTo(index);
-  return { element: h("div", { class: "item" }, field.element, drop), field, moveTo };
+  return { element: h("div", { class: "item" }, field.element, drop), field };
 }
 
 /** Check every field, show what is wrong, answer whether all is well. The first wrong one gets the focus. */

@@ -120,7 +120,7 @@ function showReason() {
 
 function showPanels() {
   panel("error", session.last_error);
-  panel("result", session.result);
+  panel("result", isFinal(session.status) ? session.result : null);
 }
 
 function panel(kind, value) {

@@ -19,12 +19,14 @@ export function ago(iso) {
   if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d`;
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h`;
   if (seconds >= 60) return `${Math.floor(seconds / 60)} min`;
-  return seconds >= 1 ? `${Math.floor(seconds)} s` : "now";
+  return `${Math.floor(seconds)} s`;
 }
 
-/** "2 min 03 s": the time between two moments, or until now. */
+/** "2 min 03 s": the time between two moments, or until now. What ended soon is given more exactly: "0.4 s". */
 export function elapsed(start, end) {
-  const seconds = Math.max(0, Math.floor(((end ? Date.parse(end) : now()) - Date.parse(start)) / 1000));
+  const precise = Math.max(0, ((end ? Date.parse(end) : now()) - Date.parse(start)) / 1000);
+  if (end && precise < 10) return `${precise.toFixed(1)} s`;
+  const seconds = Math.floor(precise);
   const minutes = Math.floor(seconds / 60);
   if (seconds < 60) return `${seconds} s`;
   if (minutes < 60) return `${minutes} min ${String(seconds % 60).padStart(2, "0")} s`;

@@ -1,0 +1,192 @@
+"""The locks: one holder at a time, among tasks and among processes; whoever dies or gives up holds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.lock import CommitLock, ProcessRole
+from tests.support import eventually
+
+HOLD = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+
+
+def is_free(path: Path) -> bool:
+    """Whether somebody else could have the lock now."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def open_files(path: Path) -> int:
+    """How many descriptors of this process are open on `path`."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{name}") == str(path)
+        except FileNotFoundError:  # the listing's own descriptor
+            continue
+    return count
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "queue.lock"
+
+
+async def test_two_locks_on_one_file_exclude_each_other(path: Path) -> None:
+    one, other = CommitLock(path), CommitLock(path)
+    events: list[str] = []
+
+    async def hold(lock: CommitLock, name: str) -> None:
+        async with lock.held():
+            events.append(f"{name} in")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            events.append(f"{name} out")
+
+    await asyncio.gather(*[hold(lock, f"{at}") for at, lock in enumerate((one, other, one, other))])
+
+    assert len(events) == 8
+    assert all(came.split()[0] == went.split()[0] for came, went in zip(events[::2], events[1::2], strict=True))
+    one.close()
+    other.close()
+
+
+async def test_the_lock_is_free_after_use_and_after_an_error(path: Path) -> None:
+    lock = CommitLock(path)
+
+    with pytest.raises(KeyError):
+        async with lock.held():
+            assert not is_free(path)
+            raise KeyError
+
+    assert is_free(path)
+    async with lock.held():
+        assert not is_free(path)
+    lock.close()
+
+
+async def test_a_wait_that_is_cancelled_leaves_nothing_behind(path: Path) -> None:
+    holder, waiter = CommitLock(path), CommitLock(path)
+    async with holder.held():
+        waiting = asyncio.create_task(enter_and_leave(waiter))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    await eventually(lambda: is_free(path))
+    holder.close()
+    waiter.close()
+
+
+async def test_a_cancelled_wait_does_not_take_the_lock_from_the_next_holder(path: Path) -> None:
+    """The thread of the cancelled wait still gets the lock; giving that back must not free a later holder's."""
+    holder, lock = CommitLock(path), CommitLock(path)
+    async with holder.held():
+        first = asyncio.create_task(enter_and_leave(lock))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        inside, leave = asyncio.Event(), asyncio.Event()
+        second = asyncio.create_task(stay(lock, inside, leave))
+        await asyncio.sleep(0)
+
+    await inside.wait()
+    # The thread of the cancelled wait may end before or after this; let it.
+    await asyncio.get_running_loop().run_in_executor(None, int)
+    for _ in range(20):
+        await asyncio.sleep(0)
+        assert not is_free(path)
+
+    leave.set()
+    await second
+    await eventually(lambda: is_free(path))
+    holder.close()
+    lock.close()
+
+
+async def enter_and_leave(lock: CommitLock) -> None:
+    async with lock.held():
+        pass
+
+
+async def stay(lock: CommitLock, inside: asyncio.Event, leave: asyncio.Event) -> None:
+    async with lock.held():
+        inside.set()
+        await leave.wait()
+
+
+@pytest.mark.process
+async def test_a_killed_process_holds_nothing(path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"held\n"
+    lock = CommitLock(path)
+    waiting = asyncio.create_task(enter_and_leave(lock))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    child.kill()
+
+    await asyncio.wait_for(waiting, 10)
+    child.communicate()
+    lock.close()
+
+
+async def test_close_gives_the_lock_and_the_file_back(path: Path) -> None:
+    lock = CommitLock(path)
+    async with lock.held():
+        lock.close()
+        assert is_free(path)
+    lock.close()
+
+    assert open_files(path) == 0
+
+
+async def test_a_lock_without_a_file_orders_the_tasks_of_this_process() -> None:
+    lock = CommitLock(None)
+    inside, leave = asyncio.Event(), asyncio.Event()
+    first = asyncio.create_task(stay(lock, inside, leave))
+    await inside.wait()
+    second = asyncio.create_task(enter_and_leave(lock))
+    await asyncio.sleep(0)
+    assert not second.done()
+
+    leave.set()
+    await asyncio.gather(first, second)
+
+
+async def test_a_lock_file_that_cannot_be_made_is_an_error_and_the_next_try_works(tmp_path: Path) -> None:
+    lock = CommitLock(tmp_path / "missing" / "queue.lock")
+    with pytest.raises(FileNotFoundError):
+        await enter_and_leave(lock)
+
+    (tmp_path / "missing").mkdir()
+    await enter_and_leave(lock)
+    lock.close()
+
+
+async def test_a_role_is_one_holders_until_it_closes(tmp_path: Path) -> None:
+    first, second = ProcessRole(tmp_path / "worker"), ProcessRole(tmp_path / "worker")
+    assert first.try_take()
+    assert not second.try_take()
+    waiting = asyncio.create_task(second.take())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    first.close()
+
+    await asyncio.wait_for(waiting, 10)
+    assert not is_free(tmp_path / "worker")
+    second.close()
+    assert is_free(tmp_path / "worker")
