@@ -45,6 +45,12 @@ def fsync_ms(folder: Path, times: int = 100) -> float:
     return round(statistics.median(taken) * 1000, 3)
 
 
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def emit(figure: str, folder: Path, **fields: Any) -> None:
     """Print one figure as one JSON line."""
     line = {

@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from bench.machine import emit
+from bench.machine import cpu_seconds, emit
 from bench.processes import eventually, folder, opened, process, worker_ready
 from store.actions import agent_create
 from store.agent_state import SessionStatus, count_sessions
@@ -21,14 +21,14 @@ async def throughput(sessions: int, steps: int) -> None:
     """Print the figure for so many sessions of so many steps."""
     with folder() as path:
         async with opened(path) as store:
-            with process(path, "agents.py"):
+            with process(path, "agents.py") as child:
                 await worker_ready(store)
-                await _measure(path, store.tenant(), sessions, steps)
+                await _measure(path, store.tenant(), child.pid, sessions, steps)
 
 
-async def _measure(path: Path, db: TenantStore, sessions: int, steps: int) -> None:
+async def _measure(path: Path, db: TenantStore, pid: int, sessions: int, steps: int) -> None:
     threads = [await create_conversation(db, title=f"bench {number}") for number in range(min(sessions, 10))]
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), cpu_seconds(pid)
     await asyncio.gather(
         *[_create(db, number, steps, threads[number % len(threads)].conversation_id) for number in range(sessions)]
     )
@@ -37,7 +37,7 @@ async def _measure(path: Path, db: TenantStore, sessions: int, steps: int) -> No
         return (await count_sessions(db))[SessionStatus.DONE] == sessions
 
     await eventually(all_done, 300.0)
-    took = time.perf_counter() - began
+    took, busy = time.perf_counter() - began, cpu_seconds(pid) - busy
     stored = len(await journal_of(db).values("iteration"))
     messages = len(await messages_of(db).values("iteration"))
     emit(
@@ -48,6 +48,7 @@ async def _measure(path: Path, db: TenantStore, sessions: int, steps: int) -> No
         steps=stored,
         messages=messages,
         seconds=round(took, 2),
+        worker_cpu_us_per_step=round(busy / stored * 1e6, 1),
     )
 
 

@@ -26,6 +26,9 @@ from store.records import Record, append_record, list_records
 T = TypeVar("T")
 
 
+_NOTHING_USED = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What every step of every session shares."""
@@ -40,6 +43,17 @@ class Services:
 class StepContext:
     """The `Ctx` of one step of one session."""
 
+    __slots__ = (
+        "_calls",
+        "_config",
+        "_known",
+        "_look_for_records",
+        "_sequence",
+        "_services",
+        "_session",
+        "usage",
+    )
+
     def __init__(self, services: Services, session: LiveSession, config: BaseModel, *, look_for_records: bool) -> None:
         self._services = services
         self._session = session
@@ -48,7 +62,7 @@ class StepContext:
         self._known: dict[str, Record] = {}
         self._sequence = 0
         self._calls = 0
-        self.usage = Usage()
+        self.usage = _NOTHING_USED
 
     @property
     def config(self) -> Any:

@@ -484,6 +484,8 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         return self._task is not None and self._task.done()
 
     def _look_at_watchers(self) -> None:
+        if not self._watchers:
+            return
         met = [entry for entry in self._watchers if entry[0]()]
         self._watchers = [entry for entry in self._watchers if entry not in met]
         for _, future in met:

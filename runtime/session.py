@@ -40,6 +40,11 @@ class Identity:
     conversation_id: ConversationId | None
     spec: SessionSpec
     created_at: datetime
+    #: `spec` as it is stored; made once, the spec never changes
+    spec_row: Json = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec_row", self.spec.model_dump(mode="json"))
 
 
 @dataclass(slots=True)
@@ -124,7 +129,8 @@ class LiveSession:
         self.updated_at = step.created_at
         if step.text is not None:
             self.result = step.text
-        self.guidance[:] = [item for item in self.guidance if item.action_id != step.action_id]
+        if self.guidance:
+            self.guidance[:] = [item for item in self.guidance if item.action_id != step.action_id]
         self._take_status(step)
 
     def _take_status(self, step: AgentStep) -> None:
@@ -155,7 +161,7 @@ class LiveSession:
             result=self.result,
             context=self.context,
             inbox=self._inbox(),
-            spec=self.spec.model_dump(mode="json"),
+            spec=self.identity.spec_row,
             last_error=self.last_error,
             usage=self.usage,
             wake_at=self.wake_at,

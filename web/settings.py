@@ -38,7 +38,7 @@ def _blank_is_none(value: Any) -> Any:
 class WebSettings(BaseSettings):
     """The settings of the web process: `STEPWELL_HOST`, `STEPWELL_PORT` and so on."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="ignore")
 
     host: str = Field("127.0.0.1", min_length=1)
     port: int = Field(5055, ge=0, le=65535)
