@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, NewType, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from runtime.llm.port import ChatModel
 
@@ -62,7 +62,7 @@ class WaitUntil(FrozenModel):
     """Wait until a moment (UTC). Interrupts, inputs and control actions end the wait early."""
 
     kind: Literal["until"] = "until"
-    time: datetime
+    time: AwareDatetime
 
 
 class WaitForApproval(FrozenModel):
