@@ -6,6 +6,7 @@ crash reads it instead of paying twice. Crash before the record's commit: the ca
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -44,10 +45,12 @@ class StepContext:
     """The `Ctx` of one step of one session."""
 
     __slots__ = (
+        "_asked",
         "_calls",
         "_config",
         "_known",
         "_look_for_records",
+        "_looking",
         "_sequence",
         "_services",
         "_session",
@@ -60,7 +63,9 @@ class StepContext:
         self._config = config
         self._look_for_records = look_for_records
         self._known: dict[str, Record] = {}
+        self._looking = asyncio.Lock()
         self._sequence = 0
+        self._asked = 0
         self._calls = 0
         self.usage = _NOTHING_USED
 
@@ -137,7 +142,9 @@ class StepContext:
 
     async def enqueue(self, kind: str, *, session_id: str, payload: Json) -> str:
         """See `Ctx.enqueue`."""
-        key = f"{self.session_id}:{self.iteration}:{self._next()}"
+        # Counted apart: a step that is repeated skips the numbers of the records it finds, not those of its requests.
+        self._asked += 1
+        key = f"{self.session_id}:{self.iteration}:asked:{self._asked}"
         new = NewAction(kind=ActionKind(kind), session_id=SessionId(session_id), payload=payload, idempotency_key=key)
         return (await enqueue(self._services.db, new)).id
 
@@ -153,10 +160,15 @@ class StepContext:
     async def _records(self) -> dict[str, Record]:
         """The step's records; only a step that may have been tried before has any to read."""
         if self._look_for_records:
-            self._look_for_records = False
+            async with self._looking:
+                await self._look()
+        return self._known
+
+    async def _look(self) -> None:
+        if self._look_for_records:
             stored = await list_records(self._services.db, self._session.session_id, self.iteration)
             self._known.update({record.key: record for record in stored})
-        return self._known
+            self._look_for_records = False
 
     def _record(self, key: str, kind: str, digest: str, result: Any, latency_ms: float) -> Record:
         return Record(

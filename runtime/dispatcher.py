@@ -12,11 +12,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import count
 from typing import Any
 
-from runtime.batchread import BatchRead
 from runtime.errors import ParkedError, RefusedError
 from runtime.handlers import Handlers
 from store.actions import (
@@ -24,7 +22,6 @@ from store.actions import (
     Action,
     ActionKind,
     ActionStatus,
-    first_ids_by_key,
     mark_action_claimed,
     mark_action_processed_async,
 )
@@ -93,7 +90,6 @@ class Dispatcher:
         self._claim_after_s = claim_after_s
         self._log = log
         self._tickets = _Tickets()
-        self._first_by_key: BatchRead[str, ActionId] = BatchRead(partial(first_ids_by_key, db))
         self._backlog: list[tuple[DispatchOrder, Action]] = []
         self._busy = 0
         self._closed = False
@@ -168,7 +164,6 @@ class Dispatcher:
 
     async def _outcome(self, action: Action) -> Outcome | None:
         try:
-            await self._refuse_duplicate(action)
             await self._handler_of(action)(action)
         except ParkedError as parked:
             self._log.debug("action parked; it stays open", reason=str(parked), **action.log_context())
@@ -180,14 +175,6 @@ class Dispatcher:
             self._log.error("handler broke; the action is dead until requeued", exc_info=error, **action.log_context())
             return Outcome(ActionStatus.DEAD, f"{type(error).__name__}: {error}")
         return Outcome(ActionStatus.DONE)
-
-    async def _refuse_duplicate(self, action: Action) -> None:
-        """Two processes may have stored one idempotency key in the same instant: the older row wins."""
-        if action.idempotency_key is None:
-            return
-        first = await self._first_by_key.get(action.idempotency_key)
-        if first is not None and first != action.id:
-            raise RefusedError(f"duplicate of action {first}, which has the same idempotency_key")
 
     def _handler_of(self, action: Action) -> Any:
         handler = self._table.get(action.kind)

@@ -7,7 +7,9 @@ whose mark was lost in a crash comes again, and its handler finds what it did be
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -20,15 +22,17 @@ from runtime.rehydration import Recovered
 from runtime.runner import Runner
 from runtime.session import Guidance, LiveSession, new_session
 from runtime.spec import SessionSpec, read_spec
-from store.actions import Action, ActionKind
+from store.actions import Action, ActionKind, first_ids_by_key
 from store.agent_state import SessionStatus, refusal
 from store.agents import Agent, find_agents, save_agent_after
 from store.conversations import Conversation, Delivery, add_participant, find_conversations
 from store.database import TenantStore
-from store.ids import AgentId, ConversationId, SessionId
+from store.ids import ActionId, AgentId, ConversationId, SessionId
 from store.messages import messages_of
+from store.session_cursors import find_cursor, save_cursor
 
 Handler = Callable[[Action], Awaitable[None]]
+Reread = Callable[[SessionId, Sequence[ActionId]], None]
 
 _MAX_GUIDANCE_WAITING = 1000
 _MAX_AGENTS_KNOWN = 1_000
@@ -56,10 +60,13 @@ class Handlers:
         self._agents_known: dict[AgentId, Agent] = {}
         self._agents: BatchRead[AgentId, Agent] = BatchRead(partial(find_agents, db))
         self._conversations: BatchRead[ConversationId, Conversation] = BatchRead(partial(find_conversations, db))
-        self._reread: list[Callable[[SessionId], None]] = []
+        self._first_by_key: BatchRead[str, ActionId] = BatchRead(partial(first_ids_by_key, db))
+        self._reread: list[Reread] = []
+        #: parked actions that name only their agent: they are not found by their session
+        self._parked: defaultdict[SessionId, list[ActionId]] = defaultdict(list)
 
-    def on_resume(self, reread: Callable[[SessionId], None]) -> None:
-        """Have `reread` called with each session that goes on: its parked actions have to be read again."""
+    def on_resume(self, reread: Reread) -> None:
+        """Have `reread` called for each session that goes on or is ended: its parked actions have to be read again."""
         self._reread.append(reread)
 
     def table(self) -> Mapping[ActionKind, Handler]:
@@ -88,12 +95,11 @@ class Handlers:
 
     async def _create(self, action: Action) -> None:
         spec = read_spec(action.payload, action.id)
-        session_id = await self._session_id(action)
-        async with self.registry.lane(session_id):
+        async with self._lane(action) as session_id:
             if await self._created_before(action, session_id):
                 return
             session = await self._new_session(action, spec)
-            runner = self.registry.start(session, reopened=session.steps > 0)
+            runner = self.registry.start(session, reopened=self.recovered.tried(action.id))
         await self.projector.stored(runner.session)
 
     async def _created_before(self, action: Action, session_id: SessionId) -> bool:
@@ -114,8 +120,6 @@ class Handlers:
         session = new_session(action, spec, moniker.first_step, owner=owner.owner, epoch=owner.epoch)
         await self._know_agent(session)
         await self._join_conversation(session)
-        for step in self.recovered.take_orphans(session.session_id):
-            session.apply(step)
         return session
 
     async def _know_agent(self, session: LiveSession) -> None:
@@ -133,7 +137,7 @@ class Handlers:
             raise RefusedError(f"there is no conversation {identity.conversation_id!r}; create it first")
         delivery = session.spec.delivery
         if delivery is Delivery.PULL:
-            session.pulled_to = await messages_of(self.db).version()
+            session.pulled_to = await self._first_cursor(identity.session_id, identity.conversation_id)
         await add_participant(
             self.db,
             identity.conversation_id,
@@ -143,25 +147,45 @@ class Handlers:
             delivery=delivery,
         )
 
+    async def _first_cursor(self, session_id: SessionId, conversation_id: ConversationId) -> int:
+        """Where a session begins to read: stored at once, so that a create that comes again skips no post."""
+        known = await find_cursor(self.db, session_id, conversation_id)
+        if known is None:
+            known = await messages_of(self.db).version()
+            await save_cursor(self.db, session_id, conversation_id, known)
+        return known
+
     async def input(self, action: Action) -> None:
         """Carry out a turn: returns when the session waits again, or has ended."""
         if not isinstance(action.payload, dict):
             raise RefusedError(f"the payload of {action.kind.value} is {type(action.payload).__name__}, not an object")
-        async with self.registry.lane(await self._session_id(action)):
-            runner = await self._open(action)
-            if self.recovered.answered(action.id) and runner.session.turn != action.id:
+        async with self._lane(action) as session_id:
+            if await self._answered(action, session_id):
                 return
+            runner = await self._open(action, session_id)
             ended = runner.hand_over(action)
-        await ended
+        try:
+            await ended
+        except ParkedError:
+            self._note_parked(action, runner.session)
+            raise
+
+    def _note_parked(self, action: Action, session: LiveSession) -> None:
+        if session.turn == action.id:
+            self.recovered.answered_ids.add(action.id)
+        if action.session_id is None:
+            self._parked[session.session_id].append(action.id)
 
     async def interrupt(self, action: Action) -> None:
         """Accept guidance: it is stored with the session until a step has read it."""
         if not isinstance(action.payload, dict) or "guidance" not in action.payload:
             raise RefusedError("agent_interrupt needs a payload with guidance")
-        async with self.registry.lane(await self._session_id(action)):
-            runner = await self._open(action)
+        async with self._lane(action) as session_id:
+            if await self._answered(action, session_id):
+                return
+            runner = await self._open(action, session_id)
             session = runner.session
-            if self.recovered.answered(action.id) or any(item.action_id == action.id for item in session.guidance):
+            if any(item.action_id == action.id for item in session.guidance):
                 return
             if len(session.guidance) >= _MAX_GUIDANCE_WAITING:
                 raise RefusedError(f"session {session.session_id!r} has {_MAX_GUIDANCE_WAITING} unread interrupts")
@@ -170,8 +194,8 @@ class Handlers:
 
     async def pause(self, action: Action) -> None:
         """Hold a session after its running step: returns when it rests."""
-        async with self.registry.lane(await self._session_id(action)):
-            runner = await self._open(action)
+        async with self._lane(action) as session_id:
+            runner = await self._open(action, session_id)
             runner.request_pause()
         session = runner.session
         await runner.until(lambda: session.status is SessionStatus.PAUSED or not runner.pause_requested)
@@ -181,20 +205,21 @@ class Handlers:
 
     async def resume(self, action: Action) -> None:
         """Let a paused session go on; a failed one tries its step again."""
-        async with self.registry.lane(await self._session_id(action)):
-            runner = await self._open(action)
+        async with self._lane(action) as session_id:
+            runner = await self._open(action, session_id)
             session = runner.session
             if session.status is SessionStatus.ERROR:
                 session.enter(SessionStatus.RUNNING, "resumed after an error", self.db.clock.now())
             runner.request_resume()
             await self.projector.stored(session)
-        for reread in self._reread:
-            reread(session.session_id)
+        self._read_again(session_id)
 
     async def destroy(self, action: Action) -> None:
         """End a session: its running step has a grace, then it is cancelled."""
-        async with self.registry.lane(await self._session_id(action)):
-            runner = await self._open(action)
+        async with self._lane(action) as session_id:
+            if self.recovered.tried(action.id) and await self._stopped(session_id):
+                return
+            runner = await self._open(action, session_id)
             session = runner.session
             session.enter(SessionStatus.STOPPING, "asked to end", self.db.clock.now())
             self.projector.touch(session)
@@ -202,10 +227,50 @@ class Handlers:
         await runner.stop_within(self.stop_grace_s)
         if not session.ended:
             raise ParkedError(f"session {session.session_id!r} left before it could end")
+        self._read_again(session_id)
 
-    async def _open(self, action: Action) -> Runner:
-        """The runner of the action's session; raises `RefusedError` when the session cannot take the action."""
+    @asynccontextmanager
+    async def _lane(self, action: Action) -> AsyncIterator[SessionId]:
+        """The action's turn at its session.
+
+        Whether it is a duplicate is asked within it: asking takes time, and what came later must not overtake it.
+        """
         session_id = await self._session_id(action)
+        async with self.registry.lane(session_id):
+            await self._refuse_duplicate(action)
+            yield session_id
+
+    async def _refuse_duplicate(self, action: Action) -> None:
+        """Two processes may have stored one idempotency key in the same instant: the older row wins."""
+        if action.idempotency_key is None:
+            return
+        first = await self._first_by_key.get(action.idempotency_key)
+        if first is not None and first != action.id:
+            raise RefusedError(f"duplicate of action {first}, which has the same idempotency_key")
+
+    async def _answered(self, action: Action, session_id: SessionId) -> bool:
+        """Whether a stored step has read the action and the turn that it began, if it did, has ended well."""
+        if not self.recovered.answered(action.id):
+            return False
+        running = self.registry.SESSIONS.get(session_id)
+        if running is not None:
+            return running.session.turn != action.id
+        row = await self.registry.row(session_id)
+        if row is None or (row.status is SessionStatus.ERROR and action.kind is ActionKind.INPUT):
+            return False
+        return (row.inbox or {}).get("turn") != action.id
+
+    async def _stopped(self, session_id: SessionId) -> bool:
+        row = await self.registry.row(session_id)
+        return row is not None and row.status is SessionStatus.STOPPED
+
+    def _read_again(self, session_id: SessionId) -> None:
+        action_ids = self._parked.pop(session_id, [])
+        for reread in self._reread:
+            reread(session_id, action_ids)
+
+    async def _open(self, action: Action, session_id: SessionId) -> Runner:
+        """The runner of the action's session; raises `RefusedError` when the session cannot take the action."""
         running = self.registry.SESSIONS.get(session_id)
         if running is None and (row := await self.registry.row(session_id)) is not None:
             _refuse_ended(row.session_id, row.status, action.kind)

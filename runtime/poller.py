@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -43,9 +44,11 @@ class Poller:
         self._reread: set[SessionId] = set()
         self._asked = asyncio.Event()
 
-    def reread(self, session_id: SessionId) -> None:
-        """Read the session's open actions again: it goes on after a pause."""
+    def reread(self, session_id: SessionId, action_ids: Iterable[ActionId] = ()) -> None:
+        """Read the session's open actions again, and `action_ids` that do not name it: it goes on, or has ended."""
         self._reread.add(session_id)
+        for action_id in action_ids:
+            heapq.heappush(self._later, (self._clock.now(), action_id))
         self._asked.set()
 
     async def run(self) -> None:
@@ -61,14 +64,18 @@ class Poller:
                 await self._clock.sleep(_GATHER_S)
 
     async def poll_once(self) -> int:
-        """Dispatch what is new and due; returns how many actions were started."""
+        """Dispatch what is new and due; returns how many actions were started.
+
+        What a read found is handed on before the next read: one that fails takes nothing with it.
+        """
         self._asked.clear()
         ticket = self._dispatcher.ticket()
-        fresh = [row.item for row in await self._feed.poll(_IS_PENDING)]
-        reread, self._reread = self._reread, set()
-        for session_id in reread:
-            fresh += await list_open_actions_of_session(self._db, session_id)
-        return self.offer([*fresh, *await self._due_now()], ticket)
+        started = 0
+        while self._reread:
+            started += self.offer(await self._open_again(), ticket)
+        while self._later and self._later[0][0] <= self._clock.now():
+            started += self.offer(await self._next_due(), ticket)
+        return started + self.offer([row.item for row in await self._feed.poll(_IS_PENDING)], ticket)
 
     def offer(self, actions: list[Action], ticket: int) -> int:
         """Dispatch the actions that are due, keep the others until they are."""
@@ -79,15 +86,22 @@ class Poller:
         due = [action for action in actions if action.not_before is None or action.not_before <= now]
         return self._dispatcher.dispatch(due, ticket)
 
-    async def _due_now(self) -> list[Action]:
-        now = self._clock.now()
-        due = []
-        while self._later and self._later[0][0] <= now:
-            _, action_id = heapq.heappop(self._later)
+    async def _open_again(self) -> list[Action]:
+        session_id = self._reread.pop()
+        try:
+            return await list_open_actions_of_session(self._db, session_id)
+        except StoreError:
+            self._reread.add(session_id)
+            raise
+
+    async def _next_due(self) -> list[Action]:
+        moment, action_id = heapq.heappop(self._later)
+        try:
             action = await self._still_open(action_id)
-            if action is not None:
-                due.append(action)
-        return due
+        except StoreError:
+            heapq.heappush(self._later, (moment, action_id))
+            raise
+        return [] if action is None else [action]
 
     async def _still_open(self, action_id: ActionId) -> Action | None:
         try:

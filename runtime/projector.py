@@ -41,6 +41,8 @@ class Projector:
         self._watermark = watermark
         self._waiters: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._flush: asyncio.Task[None] | None = None
         db.store.tables[AGENT_STEPS.name].on_append(self._on_commit)
 
     @property
@@ -69,15 +71,23 @@ class Projector:
         await waiter
 
     async def run(self) -> None:
-        """Flush whenever there is something, at most every `interval_s` seconds, until cancelled."""
+        """Flush whenever there is something, at most every `interval_s` seconds, until cancelled.
+
+        A flush that has begun ends by itself: cut in two, its messages would be handed to the store again.
+        """
         while True:
             await self._work.wait()
             began = self._clock.monotonic()
-            await self.flush()
+            self._flush = asyncio.create_task(self.flush())
+            await asyncio.shield(self._flush)
             await self._clock.sleep(max(0.0, self._interval_s - (self._clock.monotonic() - began)))
 
     async def flush(self) -> None:
         """Store every projection as it is now, then move the watermark."""
+        async with self._flushing:
+            await self._flush_all()
+
+    async def _flush_all(self) -> None:
         self._work.clear()
         reached = self._journal_version
         sessions, self._dirty = list(self._dirty.values()), {}

@@ -9,16 +9,17 @@ Crash anywhere in here: the watermark has not moved, the next start does it agai
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from runtime.session import session_of_row
-from store.actions import Action
+from runtime.session import new_session, session_of_row
+from runtime.spec import read_spec
+from store.actions import Action, ActionKind, find_create, get_action
 from store.agent_state import AgentState, SessionStatus, get_agent_states, upsert_agent_state
 from store.agent_steps import AgentStep, answered_actions, journal_of, list_steps_since_version
 from store.database import TenantStore
+from store.errors import NotFoundError
 from store.ids import ActionId, SessionId
 from store.messages import message_of_step, messages_of, missing_messages
 from store.session_cursors import save_cursor
@@ -33,17 +34,17 @@ class Recovered:
 
     #: open actions that a stored step has answered
     answered_ids: set[ActionId] = field(default_factory=set)
-    #: steps of sessions whose row was never stored; their create is still open
-    orphans: dict[SessionId, list[AgentStep]] = field(default_factory=lambda: defaultdict(list))
+    #: actions that were open: an earlier worker may have begun to carry them out
+    open_ids: set[ActionId] = field(default_factory=set)
     repaired: int = 0
 
     def answered(self, action_id: ActionId) -> bool:
-        """Whether a step read the action before this worker started."""
+        """Whether a stored step has read the action."""
         return action_id in self.answered_ids
 
-    def take_orphans(self, session_id: SessionId) -> Sequence[AgentStep]:
-        """The stored steps of a session that is created again."""
-        return self.orphans.pop(session_id, [])
+    def tried(self, action_id: ActionId) -> bool:
+        """Whether an earlier worker may have begun to carry the action out."""
+        return action_id in self.open_ids
 
 
 async def repair_projections(db: TenantStore, watermark: int) -> tuple[Recovered, int]:
@@ -52,9 +53,10 @@ async def repair_projections(db: TenantStore, watermark: int) -> tuple[Recovered
     steps = await list_steps_since_version(db, watermark)
     recovered = Recovered()
     rows = await get_agent_states(db, {step.session_id for step in steps})
-    changed = [
-        state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group, recovered))
-    ]
+    for step in steps:
+        if step.session_id not in rows and (row := await _row_of_create(db, step)) is not None:
+            rows[step.session_id] = row
+    changed = [state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group))]
     await _add_missing_messages(db, steps, rows)
     await upsert_agent_state(db, changed)
     recovered.repaired = len(changed)
@@ -65,15 +67,28 @@ def _by_session(steps: Iterable[AgentStep]) -> list[tuple[SessionId, list[AgentS
     return [(session_id, list(group)) for session_id, group in groupby(steps, key=lambda step: step.session_id)]
 
 
-def _fold(
-    rows: dict[SessionId, AgentState], session_id: SessionId, steps: list[AgentStep], recovered: Recovered
-) -> AgentState | None:
+async def _row_of_create(db: TenantStore, step: AgentStep) -> AgentState | None:
+    """The row that a session began with, when the crash came before it was stored. Its create is in the queue."""
+    create = await _create_of(db, step)
+    if create is None:
+        return None
+    spec = read_spec(create.payload, create.id)
+    return new_session(create, spec, step.step_token, owner="", epoch=step.epoch).snapshot()
+
+
+async def _create_of(db: TenantStore, step: AgentStep) -> Action | None:
+    """A first step that read nothing names its create; of two creates with one session_id that one was carried out."""
+    try:
+        named = None if step.action_id is None else await get_action(db, step.action_id)
+    except NotFoundError:
+        named = None
+    return named if named is not None and named.kind is ActionKind.CREATE else await find_create(db, step.session_id)
+
+
+def _fold(rows: dict[SessionId, AgentState], session_id: SessionId, steps: list[AgentStep]) -> AgentState | None:
     """The session's row with `steps` folded in; None when it already had them or there is no row."""
     row = rows.get(session_id)
-    if row is None:
-        recovered.orphans[session_id].extend(steps)
-        return None
-    if steps[-1].iteration <= row.iteration:
+    if row is None or steps[-1].iteration <= row.iteration:
         return None
     session = session_of_row(row, owner=row.owner or "", epoch=row.epoch)
     for step in steps:
@@ -96,5 +111,6 @@ async def _add_missing_messages(db: TenantStore, steps: Sequence[AgentStep], row
 
 
 async def know_answered(db: TenantStore, recovered: Recovered, actions: Iterable[Action]) -> None:
-    """Note which of the open actions were read by a stored step before the last worker died."""
-    recovered.answered_ids |= await answered_actions(db, [action.id for action in actions])
+    """Note the open actions, and which of them were read by a stored step before the last worker died."""
+    recovered.open_ids |= {action.id for action in actions}
+    recovered.answered_ids |= await answered_actions(db, list(recovered.open_ids))

@@ -109,6 +109,8 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         self._turn: Turn | None = None
         self._draining = False
         self._calling = False
+        #: the loop's timer rang; it may be a little ahead of the clock that counts the runtime
+        self._out_of_time = False
         self._active_since = services.clock.monotonic()
         self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         if session.status is SessionStatus.PAUSED:
@@ -187,7 +189,7 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
                     assert_never(decision.move)
 
     def _decide(self) -> Decision:
-        """What to do between two steps: stop, then pause, then interrupts, limits, inputs, and the wait asked for."""
+        """What to do between two steps: stop, then pause, limits, interrupts, inputs, and the wait asked for."""
         session = self.session
         if session.ended:
             return Decision(Move.REST, session.status, session.reason)
@@ -224,12 +226,15 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         spec = self.session.spec
         if spec.max_steps is not None and self.session.steps >= spec.max_steps:
             return f"max_steps {spec.max_steps} reached"
-        if spec.max_runtime_s is not None and self._runtime_s() >= spec.max_runtime_s:
+        if spec.max_runtime_s is not None and (self._out_of_time or self._runtime_s() >= spec.max_runtime_s):
             return _runtime_limit(spec.max_runtime_s)
         return None
 
     def _takes_inputs(self) -> bool:
-        return self._moniker.takes_input == "any_step" or isinstance(self.session.wait, WaitForInput)
+        if self._moniker.takes_input == "any_step" or isinstance(self.session.wait, WaitForInput):
+            return True
+        # A wait for a moment ends early, but not within a turn: that one ends first.
+        return isinstance(self.session.wait, WaitUntil) and self.session.turn is None
 
     def _enter(self, decision: Decision) -> None:
         session = self.session
@@ -255,13 +260,13 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         began = self._services.clock.monotonic()
         frame = self.session.frame(None if reading.guidance is None else reading.guidance.value, reading.inputs)
         try:
-            out = await self._call(context, frame)
+            out = _checked(await self._call(context, frame))
+            step = self._step_of(out, frame, reading, context.usage, began)
         except _StepCutError:
             return
-        except Exception as error:  # whatever a moniker raises becomes the session's error, never the worker's
-            await self._commit(self._failed_step(frame, error, reading, context.usage, began))
-            return
-        await self._commit(self._step_of(out, frame, reading, context.usage, began))
+        except Exception as error:  # whatever a moniker raises or answers is the session's error, never the worker's
+            step = self._failed_step(frame, error, reading, context.usage, began)
+        await self._commit(step)
 
     async def _read(self) -> Reading:
         """Take what the step reads: one interrupt, or one input, and what a pulling session has missed."""
@@ -294,7 +299,9 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
             if limit is None:
                 return await self._moniker.step(context, frame)
             return await self._call_within(max(0.0, limit - self._runtime_s()), context, frame)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not _is_being_cancelled():
+                raise MonikerError("the step was cancelled by something that it awaited") from error
             if not self.stop_requested:
                 raise
             _uncancel()
@@ -310,6 +317,7 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         except TimeoutError:
             if not cut.expired():  # the moniker's own time-out is its error, not the limit
                 raise
+            self._out_of_time = True
             raise _StepCutError from None
 
     async def _commit(self, step: AgentStep) -> None:
@@ -497,6 +505,17 @@ class _StepCutError(Exception):
     """The step was cut short by a stop or a limit: it never was."""
 
 
+def _checked(out: Any) -> StepOut:
+    if not isinstance(out, StepOut):
+        raise MonikerError(f"the step answered {type(out).__name__}; it must answer a StepOut")
+    return out
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _uncancel() -> None:
     task = asyncio.current_task()
     if task is not None:
@@ -526,9 +545,13 @@ def _input_of(action: Action) -> StepInput:
     return StepInput(
         text=str(payload.get("text") or ""),
         data=_object(payload.get("data")),
-        sender=about.get("sender"),
-        message_id=about.get("message_id"),
+        sender=_text(about.get("sender")),
+        message_id=_text(about.get("message_id")),
     )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _object(value: Any) -> Json | None:

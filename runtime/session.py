@@ -19,6 +19,7 @@ from store.actions import Action, ActionKind
 from store.agent_state import FINAL_STATUSES, AgentState, SessionStatus, refusal
 from store.agent_steps import AgentStep, StepStatus
 from store.ids import ActionId, AgentId, ConversationId, SessionId
+from store.jsontext import json_dumps, safe_json_loads
 
 _WAIT: TypeAdapter[Wait] = TypeAdapter(Wait)
 
@@ -95,10 +96,10 @@ class LiveSession:
 
     def frame(self, guidance: Any, inputs: tuple[Any, ...]) -> StepFrame:
         """The frame of the next step."""
-        # The parts were checked when they came in; validating the state again would cost more than the step.
-        return StepFrame.model_construct(
-            step=self.next_step_token, state=dict(self.context), guidance=guidance, inputs=inputs
-        )
+        # A copy, as a restart would read it: a step that fails or is cut has changed nothing. The parts were checked
+        # when they came in; validating the state again would cost more than the step.
+        state = safe_json_loads(json_dumps(self.context))
+        return StepFrame.model_construct(step=self.next_step_token, state=state, guidance=guidance, inputs=inputs)
 
     def refuse(self, kind: ActionKind) -> None:
         """Raise `RefusedError` when an action of this kind cannot be asked of the session now."""

@@ -116,7 +116,12 @@ async def open_store(options: StoreOptions, *, clock: Clock, ids: Ids, crash_poi
 async def _open_table(
     connection: AsyncConnection, spec: TableSpec, locks: TableLocks, options: StoreOptions, crash_point: CrashPoint
 ) -> Table:
-    handle = await connection.open_table(spec.name)
+    try:
+        handle = await connection.open_table(spec.name)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StoreUnavailableError(
+            f"the store has lost its table {spec.name!r}: {error}; restore it, or set STEPWELL_DATA to another folder"
+        ) from error
     return Table(spec, handle, locks, patience_s=options.patience_s, crash_point=crash_point)
 
 

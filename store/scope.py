@@ -13,6 +13,7 @@ from lancedb.expr import Expr
 from store import filters
 from store.codec import RowCodec
 from store.ids import TenantId
+from store.jsontext import json_or_none
 from store.table import Change, Table
 
 T = TypeVar("T")
@@ -55,7 +56,8 @@ class ScopedTable(Generic[T]):
 
     def change(self, key: tuple[Any, ...], **columns: Any) -> asyncio.Future[int]:
         """Change some columns of the row with `key` (the table's key without its tenant)."""
-        return self._table.change(Change(tuple(columns), (self._tenant, *key, *columns.values())))
+        values = [json_or_none(value) if name in self._codec.json else value for name, value in columns.items()]
+        return self._table.change(Change(tuple(columns), (self._tenant, *key, *values)))
 
     async def find(
         self,

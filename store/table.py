@@ -185,15 +185,16 @@ class Table:
             return to_batch(self.spec.schema, [clean_row(row) for row in rows])
 
     async def _not_stored(self, rows: list[Row]) -> list[Row]:
-        """An append may have been stored though its answer was lost: look before writing again (ARCHITECTURE §6)."""
-        key = self.spec.key[-1]
-        at = self.spec.schema.get_field_index(key)
-        stored: set[Any] = set()
+        """An append may have been stored though its answer was lost: look before writing again."""
+        names = self.spec.key
+        at = [self.spec.schema.get_field_index(name) for name in names]
+        keys = [clean_row(tuple(row[index] for index in at)) for row in rows]
+        stored: set[Row] = set()
         for start in range(0, len(rows), _MAX_NAMED_IDS):
-            wanted = [row[at] for row in rows[start : start + _MAX_NAMED_IDS]]
-            found = await self.read(filters.one_of(key, wanted), columns=[key])
-            stored.update(found.column(key).to_pylist())
-        return [row for row in rows if row[at] not in stored]
+            wanted = [key[1] for key in keys[start : start + _MAX_NAMED_IDS]]
+            found = await self.read(filters.one_of(names[1], wanted), columns=names)
+            stored.update(zip(*(found.column(name).to_pylist() for name in names), strict=True))
+        return [row for row, key in zip(rows, keys, strict=True) if key not in stored]
 
     async def _upsert(self, rows: Sequence[Row]) -> int:
         at = [self.spec.schema.get_field_index(name) for name in self.spec.key]

@@ -59,5 +59,5 @@ def in_order(source: Source, rows: Iterable[Versioned[Any]]) -> list[Versioned[A
 def _reached(rows: Sequence[Versioned[Any]]) -> list[int]:
     """For each row, the version that has been sent completely with it."""
     versions = [row.version for row in rows]
-    following = [*versions[1:], None]
+    following = [*versions, None][1:]
     return [one - 1 if one == after else one for one, after in zip(versions, following, strict=True)]

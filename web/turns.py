@@ -24,6 +24,11 @@ class Turns:
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str], _Turn] = {}
 
+    @property
+    def busy(self) -> int:
+        """How many keys are in use."""
+        return len(self._turns)
+
     @asynccontextmanager
     async def of(self, **keys: str | None) -> AsyncIterator[None]:
         """Enter when nobody else uses one of `keys`. They are taken in one order, so nobody waits in a circle."""

@@ -64,9 +64,7 @@ class Anything(BaseModel):
 
 def moniker(name: str, body: StepBody, **options: Any) -> Moniker[Any]:
     """A moniker whose step is `body`."""
-    return Moniker(
-        name=MonikerName(name), summary=f"Does {name}.", config_model=Anything, step=body, **options
-    )
+    return Moniker(name=MonikerName(name), summary=f"Does {name}.", config_model=Anything, step=body, **options)
 
 
 def out(frame: StepFrame, **fields: Any) -> StepOut:

@@ -90,7 +90,7 @@ export const isEmpty = (value) =>
 export function jsonParts(row, names) {
   const part = (name) => {
     const label = name.charAt(0).toUpperCase() + name.slice(1);
-    const heading = h("h3", { class: name === "error" ? "t-failed" : null }, label);
+    const heading = h("h2", { class: name === "error" ? "part t-failed" : "part" }, label);
     return h("div", {}, heading, h("pre", { tabindex: "0", role: "group", "aria-label": label }, pretty(row[name])));
   };
   return h("div", { class: "parts" }, ...names.filter((name) => !isEmpty(row[name])).map(part));

@@ -99,7 +99,7 @@ export function openSheet() {
     "dialog",
     { class: "card-dialog", "data-shortcuts": true, "aria-labelledby": "shortcuts-title" },
     h("header", { class: "sheet-head" }, h("h2", { id: "shortcuts-title" }, "Keyboard"), close),
-    h("dl", { class: "shortcuts" }, ...SHEET.map(keys)),
+    h("dl", { class: "shortcuts", tabindex: "0" }, ...SHEET.map(keys)),
   );
   sheet.addEventListener("click", (event) => {
     if (event.target === sheet) sheet.close();

@@ -77,7 +77,7 @@ export function buildStartSheet(dialog, monikers) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     formError.textContent = "";
-    const good = [task, config, more].map(check).every(Boolean);
+    const good = [more, config, task].map(check).every(Boolean); // the last one checked keeps the focus
     if (!good) return;
     const request = { moniker: moniker.name, ...task.read(), config: config.read(), ...more.read(), idempotency_key: key };
     onceAtATime(submit, () => post(request));

@@ -245,7 +245,8 @@ export class Timeline {
     } catch (problem) {
       detail.replaceChildren(h("p", { class: "t-failed" }, problem.message));
     }
-    if (this.isFollowing) this.#stick();
+    this.isFollowing = false; // who opens a step reads it
+    row.scrollIntoView({ block: "nearest" });
   }
 
   async #stepOf(iteration) {
