@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 import sys
 
 import click
 import uvloop
 
 from monikers.catalogue import catalogue
-from runtime.errors import SettingError
+from runtime.errors import SettingError, StopTimedOutError
 from runtime.files import AllowedFiles
 from runtime.llm.factory import ModelSettings, chat_model, close_chat_model
 from runtime.logs import configure_logs
 from runtime.settings import WorkerSettings, worker_settings
+from runtime.stopping import stop_event
 from runtime.worker import Outside, run_worker
 from store.clock import SystemClock, SystemIds
 from store.crashpoints import crash_at, no_crash
@@ -40,6 +38,9 @@ def _run(*, until_stdin_closes: bool) -> int:
     except (SettingError, StoreError, ValueError) as error:
         click.echo(f"agents.py: {error}", err=True)
         return 2
+    except StopTimedOutError as error:
+        click.echo(f"agents.py: {error}", err=True)
+        return 1
     return 0
 
 
@@ -52,20 +53,9 @@ async def _work(settings: WorkerSettings, *, until_stdin_closes: bool) -> None:
     files = AllowedFiles(settings.file_roots, forbidden=[options.folder] if options.folder else [])
     known = catalogue()
     outside = Outside(model, known, [str(name) for name in known.names()], files, log, crash_point)
-    try:
-        await run_worker(store, settings, outside, _stop_event(until_stdin_closes=until_stdin_closes))
-    finally:
-        await close_chat_model(model)
-        await store.close()
-
-
-def _stop_event(*, until_stdin_closes: bool) -> asyncio.Event:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if until_stdin_closes:
-        loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 1) else stop.set())
-    return stop
+    await run_worker(store, settings, outside, stop_event(until_stdin_closes=until_stdin_closes))
+    await close_chat_model(model)
+    await store.close()
 
 
 if __name__ == "__main__":

@@ -18,5 +18,9 @@ class ParkedError(RuntimeFaultError):
     """
 
 
+class StopTimedOutError(RuntimeFaultError):
+    """The worker was asked to stop and could not store its last rows in time; the next start repairs them."""
+
+
 class SettingError(RuntimeFaultError, ValueError):
     """A setting cannot be used; the message names its key."""

@@ -142,7 +142,7 @@ class Registry:
     def forget_latest(self, action: Action) -> None:
         """Take back what was noted for a create that was refused; the store is asked the next time."""
         if action.agent_id is not None and self.AGENT_LATEST.get(action.agent_id) == action.session_id:
-            del self.AGENT_LATEST[action.agent_id]
+            self.AGENT_LATEST.pop(action.agent_id, None)
 
     async def latest_session(self, agent_id: AgentId) -> SessionId:
         """The newest session of an agent; raises `RefusedError` when it has none."""

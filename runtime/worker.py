@@ -11,6 +11,8 @@ Stop (SIGTERM, Ctrl-C, or a helper that died):
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 from runtime.context import Services
 from runtime.contract import Files, MonikerInputError
 from runtime.dispatcher import Dispatcher
-from runtime.errors import ParkedError, RefusedError
+from runtime.errors import ParkedError, RefusedError, StopTimedOutError
 from runtime.firstof import first_of
 from runtime.handlers import Handlers
 from runtime.heartbeat import Heartbeat, worker_row
@@ -38,6 +40,8 @@ from store.upkeep import Upkeep, UpkeepRules
 from store.workers import Worker, WorkerStatus, list_workers
 
 _CLAIM_EVERY_S = 0.25
+#: what the store may take for the last rows when the worker stops
+_LAST_WRITES_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +117,33 @@ async def _work(store: Store, settings: WorkerSettings, outside: Outside, stop: 
         outside.log.info("worker ready", worker_id=worker.worker_id, epoch=worker.epoch, model=worker.model)
         await _until_stopped(stop, [projecting, beating, upkeeping, claiming, polling, waking])
         outside.log.info("worker stopping; running steps may finish", grace_s=settings.drain_s)
-        await _end([polling, waking, claiming])
-        parts.dispatcher.close()
-        await parts.registry.drain(grace_s=settings.drain_s)
-        await parts.dispatcher.settled()
+        async with _stop_within(settings.drain_s + _LAST_WRITES_S):
+            await _end([polling, waking, claiming])
+            await _stop(parts, settings, [projecting, beating, upkeeping])
+        outside.log.info("worker stopped; everything is stored", worker_id=worker.worker_id)
     finally:
         await _end([projecting, beating, upkeeping, claiming])
+
+
+async def _stop(parts: Parts, settings: WorkerSettings, writing: list[asyncio.Task[None]]) -> None:
+    parts.dispatcher.close()
+    await parts.registry.drain(grace_s=settings.drain_s)
+    await parts.dispatcher.settled()
+    await _end(writing)
     await parts.projector.flush()
     await parts.heartbeat.beat(WorkerStatus.STOPPED)
-    outside.log.info("worker stopped; everything is stored", worker_id=worker.worker_id)
+
+
+@asynccontextmanager
+async def _stop_within(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise StopTimedOutError(
+            f"the store could not be written within {seconds:g} s of the request to stop; "
+            "the next start repairs what is missing from the journal"
+        ) from error
 
 
 async def _prepare(db: TenantStore, settings: WorkerSettings, outside: Outside) -> tuple[Parts, Worker]:
