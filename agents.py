@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import click
@@ -32,6 +33,10 @@ def main(context: click.Context, until_stdin_closes: bool) -> None:
 
 
 def _run(*, until_stdin_closes: bool) -> int:
+    # What the imports made lives as long as the process, and steps make little that refers to itself: looking for
+    # garbage less often gives a tenth more steps a second.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     try:
         settings = worker_settings()
         uvloop.run(_work(settings, until_stdin_closes=until_stdin_closes))

@@ -95,11 +95,8 @@ class LiveSession:
         return self.wait.time if isinstance(self.wait, WaitUntil) else None
 
     def frame(self, guidance: Any, inputs: tuple[Any, ...]) -> StepFrame:
-        """The frame of the next step."""
-        # A copy, as a restart would read it: a step that fails or is cut has changed nothing. The parts were checked
-        # when they came in; validating the state again would cost more than the step.
-        state = safe_json_loads(json_dumps(self.context))
-        return StepFrame.model_construct(step=self.next_step_token, state=state, guidance=guidance, inputs=inputs)
+        """The frame of the next step. The moniker gets a state of its own, so that a failed step changes nothing."""
+        return StepFrame(step=self.next_step_token, state=self.context, guidance=guidance, inputs=inputs)
 
     def refuse(self, kind: ActionKind) -> None:
         """Raise `RefusedError` when an action of this kind cannot be asked of the session now."""
