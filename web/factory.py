@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 from flask import Flask, Response
+from flask_compress import Compress
 from flask_socketio import SocketIO
 
 from store import TenantStore
@@ -21,6 +22,7 @@ from web.emitter import Emitter
 from web.errors import install_errors
 from web.guard import Guard
 from web.pages import pages_blueprint
+from web.pulse import Pulse
 from web.relay import Relay
 from web.routes import Api, Door, blueprint_of
 from web.settings import WebSettings
@@ -108,6 +110,7 @@ def _assembled(
 
 def _add_routes(web: Web) -> None:
     install_errors(web.app)
+    Compress(web.app)
     for name, operations in BLUEPRINTS.items():
         web.app.register_blueprint(blueprint_of(name, operations, web.door))
     web.app.register_blueprint(pages_blueprint(StoreViews(web.door.api, web.bridge)))
@@ -132,6 +135,14 @@ def _add_live(web: Web) -> None:
         stopping=lambda: web.stopping,
     )
     web.start_emitting(emitter)
+    pulse = Pulse(
+        web.bridge,
+        web.door.api.vitals,
+        sender=web.socketio,
+        watched=subscriptions.anybody,
+        stopping=lambda: web.stopping,
+    )
+    web.socketio.start_background_task(pulse.run)
 
 
 def _socketio(app: Flask, settings: WebSettings) -> SocketIO:

@@ -31,6 +31,10 @@ class Subscriptions:
         """Whether the connection is still there."""
         return sid in self._rooms
 
+    def anybody(self) -> bool:
+        """Whether there is any connection."""
+        return bool(self._rooms)
+
     def check(self, sid: str, room: Room) -> None:
         """Raise a 429 `RefusedError` when the connection follows as many rooms as it may."""
         mine = self._rooms.get(sid, set())

@@ -34,7 +34,7 @@ class Vital:
 
     def worker(self) -> dict[str, Any]:
         """Whether somebody carries sessions on."""
-        return {"alive": self.workers_alive > 0, "count": self.workers_alive}
+        return workers_shape(self.workers_alive)
 
 
 class Vitals:
@@ -65,6 +65,11 @@ class Vitals:
             await self._refresh()
         return self._vital
 
+    async def workers(self) -> dict[str, Any]:
+        """Whether somebody carries sessions on, read just now."""
+        now = self._db.clock.now()
+        return workers_shape(sum(worker.alive(now) for worker in await list_workers(self._db)))
+
     async def _refresh(self) -> None:
         self._vital = await self._read()
         self._read_at = self._db.clock.monotonic()
@@ -80,6 +85,11 @@ class Vitals:
             failed_sessions=sessions[SessionStatus.ERROR],
             dead_actions=actions[ActionStatus.DEAD],
         )
+
+
+def workers_shape(alive: int) -> dict[str, Any]:
+    """How many workers there are, as JSON."""
+    return {"alive": alive > 0, "count": alive}
 
 
 def model_shape(model: ModelInfo) -> dict[str, Any]:

@@ -22,6 +22,7 @@ export function startFrame() {
   startClocks();
   live.addEventListener("change", show);
   live.addEventListener("back", (event) => backAgain(event.detail));
+  live.addEventListener("worker", refreshFrame);
   one("[data-banner-retry]").addEventListener("click", () => live.retryNow());
   live.start();
   setInterval(show, TICK_MS);

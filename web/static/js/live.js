@@ -53,6 +53,7 @@ export class Live extends EventTarget {
       this.#noticeBoot(hello.boot_id);
     });
     for (const event of EVENTS) this.socket.on(event, (data) => this.room?.receive(event, data));
+    this.socket.on("worker", () => this.dispatchEvent(new Event("worker")));
     addEventListener("online", () => this.retryNow());
     addEventListener("focus", () => this.retryNow());
     addEventListener("offline", () => this.socket.disconnect());
