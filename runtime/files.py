@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,18 +35,22 @@ class AllowedFiles:
             raise MonikerInputError(f"{path!r} cannot be read: {error.strerror}") from error
 
     def _allowed(self, path: str) -> Path:
-        for root in self._roots:
-            try:
-                file = (root / path).resolve()
-            except (OSError, ValueError) as error:
-                raise MonikerInputError(f"{path!r} is not a path: {error}") from error
-            if self._inside(file, root):
-                return file
-        raise MonikerInputError(
-            f"{path!r} is outside the folders that may be read; the operator names them in STEPWELL_FILES"
-        )
+        """The file of this path in the first folder that has one; a missing file is in the first that may have it."""
+        allowed = [file for root in self._roots if self._inside(file := _resolved(root, path), root)]
+        if not allowed:
+            raise MonikerInputError(
+                f"{path!r} is outside the folders that may be read; the operator names them in STEPWELL_FILES"
+            )
+        return next((file for file in allowed if os.path.lexists(file)), allowed[0])
 
     def _inside(self, file: Path, root: Path) -> bool:
         if not file.is_relative_to(root) or any(file.is_relative_to(folder) for folder in self._forbidden):
             return False
         return not any(part.startswith(".") for part in file.relative_to(root).parts)
+
+
+def _resolved(root: Path, path: str) -> Path:
+    try:
+        return (root / path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+        raise MonikerInputError(f"{path!r} is not a path: {error}") from error

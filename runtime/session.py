@@ -19,7 +19,6 @@ from store.actions import Action, ActionKind
 from store.agent_state import FINAL_STATUSES, AgentState, SessionStatus, refusal
 from store.agent_steps import AgentStep, StepStatus
 from store.ids import ActionId, AgentId, ConversationId, SessionId
-from store.jsontext import json_dumps, safe_json_loads
 
 _WAIT: TypeAdapter[Wait] = TypeAdapter(Wait)
 

@@ -156,8 +156,8 @@ def clock_only(source: Source) -> Found:
 def no_fakes(source: Source) -> Found:
     """The fakes that ship for tests stay out of the product."""
     for line, module in _imports(source.tree):
-        if module == "runtime.testing":
-            yield line, "runtime.testing is for tests: take the real thing as an argument"
+        if module in {"runtime.testing", "store.testing"}:
+            yield line, f"{module} is for tests: take the real thing as an argument"
 
 
 def no_sleep(source: Source) -> Found:

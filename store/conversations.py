@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+from urllib.parse import quote
 
 from store import filters, paging
 from store.codec import RowCodec
 from store.database import TenantStore
 from store.errors import BadFilterError, ConflictError, NotFoundError
 from store.ids import AgentId, ConversationId, ParticipantId, SessionId, UserId
+from store.jsontext import clean_text
 from store.paging import Page
 from store.schema import CONVERSATIONS, PARTICIPANTS
 from store.scope import ScopedTable
@@ -148,7 +150,8 @@ def _participant_id(
     conversation_id: ConversationId, user_id: UserId | None, session_id: SessionId | None
 ) -> ParticipantId:
     kind, key = ("user", user_id) if user_id is not None else ("session", session_id)
-    return ParticipantId(f"{conversation_id}/{kind}/{key}")
+    thread = quote(clean_text(conversation_id), safe="")  # without a slash, or two participants could be one
+    return ParticipantId(f"{thread}/{kind}/{key}")
 
 
 async def list_participants(db: TenantStore, conversation_id: ConversationId) -> list[Participant]:

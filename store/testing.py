@@ -1,4 +1,4 @@
-"""Fakes for what the store gets from outside: time that stands still, ids that count. They ship for authors of tests."""
+"""Fakes for what the store gets from outside: time that stands still, ids that count. They ship for tests."""
 
 from __future__ import annotations
 

@@ -186,6 +186,12 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
             demo=_demo(monikers),
         )
 
+    @pages.get("/sessions.json")
+    def sessions_json() -> Response:
+        """What the list shows, as JSON with the last text of each session: an open list asks for it when rows change."""
+        tab = _chosen(SESSION_TABS)
+        return jsonify(views.sessions(statuses=tab.statuses, cursor=request.args.get("cursor"), limit=PAGE_LIMIT))
+
     @pages.get("/conversations")
     def conversations() -> str:
         found = views.conversations(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)

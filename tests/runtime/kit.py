@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from store.actions import (
     enqueue,
     get_action,
     list_open_actions,
+    mark_action_claimed,
     queue_of,
 )
 from store.agent_state import AgentState, SessionStatus, find_agent_state
@@ -73,25 +74,36 @@ def out(frame: StepFrame, **fields: Any) -> StepOut:
 
 
 class Gate:
-    """Holds whoever passes through until the test opens it."""
+    """Holds whoever passes through until the test lets it."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
         self._open = asyncio.Event()
+        self._for_one = False
 
     async def passing(self) -> None:
         """Tell the test, then wait until it opens the gate."""
         self.reached.set()
         await self._open.wait()
+        if self._for_one:
+            self._open.clear()
 
     def open(self) -> None:
         """Let everybody through, from now on."""
+        self._for_one = False
         self._open.set()
 
     def close(self) -> None:
         """Hold the next one again."""
         self.reached.clear()
         self._open.clear()
+
+    async def let_one_through(self) -> None:
+        """Wait until somebody stands at the gate and open it for that one."""
+        await self.reached.wait()
+        self.reached.clear()
+        self._for_one = True
+        self._open.set()
 
 
 class KeptLog:
@@ -118,6 +130,11 @@ class KeptLog:
     def of(self, level: str) -> list[tuple[str, dict[str, Any]]]:
         """The lines of one level."""
         return [(event, fields) for kept, event, fields in self.lines if kept == level]
+
+
+def name_of(task: asyncio.Task[Any]) -> str:
+    """What a task runs."""
+    return str(getattr(task.get_coro(), "__qualname__", ""))
 
 
 @asynccontextmanager
@@ -189,25 +206,26 @@ class Workshop:
             work, self._work = self._work, None
             await work
 
-    async def crash(self) -> None:
-        """End the worker at once, without a word; what was handed to the store may still become true."""
+    async def crash(self, *, writing: bool = True) -> None:
+        """End the worker at once, without a word.
+
+        What was handed to the store becomes true before the end, or, without `writing`, never does.
+        """
         work, self._work = self._work, None
         if work is None:
             return
-        flushes = "GroupCommit._flush"
-        while True:
-            alive = {
-                task
-                for task in asyncio.all_tasks() - self._mine - {asyncio.current_task()}
-                if task.get_coro().__qualname__ != flushes  # type: ignore[union-attr]
-            }
-            if not alive:
-                break
+        spared = "GroupCommit._flush" if writing else ""
+        mine = self._mine | {asyncio.current_task()}
+        while alive := {task for task in asyncio.all_tasks() - mine if name_of(task) != spared}:
             for task in alive:
                 task.cancel()
             await asyncio.wait(alive, timeout=0.1)
         await self.store.close()
         self._opened = None
+
+    def writes_held(self, table: str) -> AbstractAsyncContextManager[None]:
+        """Hold every commit to a table for as long as the context lasts."""
+        return self.store.tables[table]._locks.commit.held()
 
     async def restart(self) -> None:
         """Crash, then start another worker."""
@@ -259,6 +277,14 @@ class Workshop:
     async def guide(self, guidance: Any, session: str | None = "s", **fields: Any) -> Action:
         """Interrupt a session."""
         return await self.ask(ActionKind.INTERRUPT, session, payload={"guidance": guidance}, **fields)
+
+    async def lose_mark(self, action: Action) -> None:
+        """Make an action that has ended look as if a crash had come before its mark."""
+        await mark_action_claimed(self.db, action.id, attempts=1, owner="dead")
+
+    async def queue_read(self) -> None:
+        """Return when everything that is in the queue now was taken up: an action behind it has come and gone."""
+        await self.ended(await self.ask(ActionKind.APPROVAL, "nobody"))
 
     async def pause(self, session: str | None = "s", **fields: Any) -> Action:
         return await self.ask(ActionKind.PAUSE, session, **fields)

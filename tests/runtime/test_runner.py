@@ -21,7 +21,7 @@ from store.actions import ActionKind
 from store.agent_state import SessionStatus, find_agent_state
 from store.agent_steps import StepStatus
 from store.ids import SessionId
-from tests.runtime.kit import Gate, Workshop, moniker, out, workshop
+from tests.runtime.kit import Gate, Workshop, moniker, name_of, out, workshop
 from tests.support import eventually
 
 
@@ -180,7 +180,7 @@ async def test_a_pause_comes_before_interrupts_limits_and_inputs(tmp_path: Path)
         guided = await shop.guide("look")
         await shop.done(guided)
         said, paused = await shop.say("hello"), await shop.pause()
-        await _in_hand(shop)
+        await shop.queue_read()
         gate.open()
         await shop.done(paused)
         row = await shop.state()
@@ -190,13 +190,6 @@ async def test_a_pause_comes_before_interrupts_limits_and_inputs(tmp_path: Path)
         row = await shop.until(SessionStatus.STOPPED)
         assert (row.reason, row.iteration) == ("max_steps 1 reached", 0)
         assert "stopped" in await shop.error_of(said)
-
-
-async def _in_hand(shop: Workshop) -> bool:
-    """The queue was read to its end: a later action has come and gone."""
-    marker = await shop.ask(ActionKind.APPROVAL, "nobody")
-    await shop.ended(marker)
-    return True
 
 
 async def test_interrupts_come_one_a_step_and_before_inputs(tmp_path: Path) -> None:
@@ -258,8 +251,7 @@ async def test_a_step_that_ends_within_the_grace_is_kept(tmp_path: Path) -> None
 
 async def test_a_stop_during_a_commit_neither_loses_nor_halves_the_step(tmp_path: Path) -> None:
     async with workshop(tmp_path, moniker("m", Listener()), stop_grace_s=0.01) as shop:
-        lock = shop.store.tables["agent_steps"]._locks.commit
-        async with lock.held():
+        async with shop.writes_held("agent_steps"):
             await shop.create("m", max_steps=5)
             await shop.until(SessionStatus.RUNNING)
             ended = await shop.destroy()
@@ -324,7 +316,7 @@ async def test_what_waits_when_a_session_ends_fails_with_the_reason(tmp_path: Pa
         await shop.create("m")
         await gate.reached.wait()
         said = [await shop.say("one"), await shop.say("two")]
-        await _in_hand(shop)
+        await shop.queue_read()
         gate.open()
         for action in said:
             assert "ended before the turn did (the moniker is done)" in await shop.error_of(action)
@@ -336,7 +328,7 @@ async def test_inputs_kept_for_a_paused_session_fail_when_it_is_destroyed(tmp_pa
         await shop.until(SessionStatus.WAITING)
         await shop.done(await shop.pause())
         said = await shop.say("hello")
-        await _in_hand(shop)
+        await shop.queue_read()
         assert not (await shop.action(said)).processed
         await shop.done(await shop.destroy())
         assert "stopped" in await shop.error_of(said)
@@ -449,7 +441,7 @@ async def test_a_pause_during_a_step_takes_effect_behind_it(tmp_path: Path) -> N
         await shop.create("m")
         await gate.reached.wait()
         paused = await shop.pause()
-        await _in_hand(shop)
+        await shop.queue_read()
         assert not (await shop.action(paused)).processed
         gate.open()
         await shop.done(paused)
@@ -467,7 +459,7 @@ async def test_a_paused_session_stays_paused_over_a_restart(tmp_path: Path) -> N
         await shop.done(await shop.pause())
         said = await shop.say("hello")
         await shop.restart()
-        await _in_hand(shop)
+        await shop.queue_read()
         assert (await shop.state()).status is SessionStatus.PAUSED
         assert not (await shop.action(said)).processed
         await shop.done(await shop.resume(), said)
@@ -500,7 +492,7 @@ async def test_inputs_to_a_paused_session_stay_open_and_come_in_order_when_it_go
         await shop.until(SessionStatus.WAITING)
         await shop.done(await shop.pause())
         said = [await shop.say(text) for text in ("one", "two", "three")]
-        await _in_hand(shop)
+        await shop.queue_read()
         assert [action.id for action in await shop.open_actions()] == [action.id for action in said]
         await shop.done(await shop.resume(), *said)
     assert listener.heard == [None, ["one"], ["two"], ["three"]]
@@ -513,7 +505,7 @@ async def test_an_input_for_the_agent_of_a_paused_session_comes_when_it_goes_on(
         await shop.until(SessionStatus.WAITING)
         await shop.done(await shop.pause())
         said = await shop.say("hello", None, agent_id="m")
-        await _in_hand(shop)
+        await shop.queue_read()
         await shop.done(await shop.resume(None, agent_id="m"), said)
     assert listener.heard == [None, ["hello"]]
 
@@ -529,12 +521,12 @@ async def test_an_input_that_a_pause_came_upon_is_read_once(tmp_path: Path) -> N
         said = await shop.say("hello")
         await gate.reached.wait()
         paused = await shop.pause()
-        await _in_hand(shop)
+        await shop.queue_read()
         gate.open()
         await shop.done(paused)
         assert (await shop.state()).inbox["turn"] == said.id
         await shop.done(await shop.resume(), said)
-        await _in_hand(shop)
+        await shop.queue_read()
         await shop.until(SessionStatus.WAITING)
         assert await shop.open_actions() == []
     assert listener.heard == [None, ["hello"], None]
@@ -550,7 +542,7 @@ async def test_a_short_wait_is_held_and_ends_by_itself(tmp_path: Path) -> None:
     async with workshop(tmp_path, moniker("m", body)) as shop:
         await shop.create("m")
         await shop.until_steps(1)
-        await _in_hand(shop)
+        await shop.queue_read()
         row = await shop.until(SessionStatus.RUNNING)
         assert row.iteration == 0
         shop.clock.leap(21)
@@ -571,7 +563,7 @@ async def test_a_long_wait_rests_and_is_woken_in_time(tmp_path: Path, restarted:
         if restarted:
             await shop.restart()
         shop.clock.leap(86_400)
-        await _in_hand(shop)
+        await shop.queue_read()
         assert (await shop.state()).status is SessionStatus.WAITING
         shop.clock.leap(86_401)
         assert (await shop.until(SessionStatus.DONE)).iteration == 1
@@ -600,7 +592,9 @@ async def test_what_is_said_ends_a_wait_for_a_moment(
 
     async def body(ctx: Any, frame: StepFrame) -> StepOut:
         heard.append(frame.guidance or _texts(frame))
-        return out(frame, wait=WaitUntil(time=ctx.clock.now() + timedelta(seconds=seconds)))
+        return out(
+            frame, wait=WaitUntil(time=ctx.clock.now() + timedelta(seconds=seconds)) if not heard[1:] else WAIT["wait"]
+        )
 
     async with workshop(tmp_path, moniker("m", body, takes_input=takes_input)) as shop:
         await shop.create("m")
@@ -621,7 +615,7 @@ async def test_an_input_begins_a_turn_that_ends_when_the_session_waits_again(tmp
         gate.close()
         first, second = await shop.say("one"), await shop.say("two")
         await gate.reached.wait()
-        await _in_hand(shop)
+        await shop.queue_read()
         assert not (await shop.action(first)).processed
         gate.open()
         await shop.done(first, second)
@@ -644,7 +638,7 @@ async def test_a_short_wait_within_a_turn_takes_no_other_input(tmp_path: Path) -
         first = await shop.say("one")
         await shop.until_steps(2)
         second = await shop.say("two")
-        await _in_hand(shop)
+        await shop.queue_read()
         assert not (await shop.action(first)).processed
         shop.clock.leap(21)
         await shop.done(first, second)
@@ -658,7 +652,7 @@ async def test_an_input_at_any_step_is_answered_by_the_next_one(tmp_path: Path) 
         await shop.create("m")
         await gate.reached.wait()
         said = await shop.say("hello")
-        await _in_hand(shop)
+        await shop.queue_read()
         gate.open()
         await shop.done(said)
         await shop.until(SessionStatus.WAITING)
@@ -813,18 +807,11 @@ async def test_an_input_with_odd_metadata_is_read_all_the_same(tmp_path: Path) -
 # --- leaks -----------------------------------------------------------------------------------------------------------
 
 
-async def test_resting_and_ended_sessions_cost_no_task(tmp_path: Path) -> None:
+async def test_resting_sessions_cost_no_task(tmp_path: Path) -> None:
     async with workshop(tmp_path, moniker("m", Listener(last=WAIT))) as shop:
-        await _in_hand(shop)
-        before = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}  # type: ignore[union-attr]
-        created = [await shop.create("m", f"s{number}") for number in range(10)]
-        await shop.done(*created)
-        for number in range(10):
-            await shop.until(SessionStatus.WAITING, f"s{number}")
-        await shop.done(*[await shop.say("hello", f"s{number}") for number in range(10)])
-        await eventually(lambda: not any("Runner" in name for name in _tasks()))
-        assert "Runner.run" not in before
-
-
-def _tasks() -> list[str]:
-    return [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
+        sessions = [f"s{number}" for number in range(10)]
+        await shop.done(*[await shop.create("m", session) for session in sessions])
+        for session in sessions:
+            await shop.until(SessionStatus.WAITING, session)
+        await shop.done(*[await shop.say("hello", session) for session in sessions])
+        await eventually(lambda: not any(name_of(task) == "Runner.run" for task in asyncio.all_tasks()))

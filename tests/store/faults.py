@@ -57,7 +57,5 @@ async def with_faulty(store: Store, name: str) -> tuple[Store, FaultyHandle]:
     handle = FaultyHandle(await connection.open_table(name))
     locks = TableLocks(CommitLock(None), CommitLock(None))
     patience = store.options.patience_s
-    table = Table(
-        store.tables[name].spec, cast(AsyncTable, handle), locks, patience_s=patience, crash_point=no_crash
-    )
+    table = Table(store.tables[name].spec, cast(AsyncTable, handle), locks, patience_s=patience, crash_point=no_crash)
     return dataclasses.replace(store, tables={**store.tables, name: table}), handle

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.agents import find_agent, get_agent, list_agents, save_agent
+from store.agents import find_agent, find_agents, get_agent, list_agents, save_agent
 from store.database import TenantStore
 from store.errors import NotFoundError
 from store.ids import AgentId
@@ -42,10 +42,10 @@ async def test_a_changed_agent_is_a_new_version_and_the_newest_counts(
 
 
 async def test_going_back_is_a_new_version_too(db: TenantStore) -> None:
-    for number in (1, 2, 1):
-        saved = await save_agent(db, A, "echo", {"n": number})
+    saved = [await save_agent(db, A, "echo", {"n": number}) for number in (1, 2, 1)]
 
-    assert (saved.version, (await get_agent(db, A)).config) == (3, {"n": 1})
+    assert [agent.version for agent in saved] == [1, 2, 3]
+    assert (await get_agent(db, A)).config == {"n": 1}
 
 
 async def test_agents_are_listed_by_name(db: TenantStore) -> None:
@@ -64,3 +64,15 @@ async def test_an_unknown_agent_is_not_found(db: TenantStore) -> None:
     assert await list_agents(db) == []
     with pytest.raises(NotFoundError, match="no agent with id 'a'"):
         await get_agent(db, A)
+
+
+async def test_several_agents_are_read_at_once_each_in_its_newest_version(db: TenantStore) -> None:
+    many = [AgentId(f"a{at}") for at in range(3)]
+    for number in (1, 2):
+        for agent_id in many:
+            await save_agent(db, agent_id, "echo", {"n": number})
+
+    found = await find_agents(db, [*many, AgentId("unknown")])
+
+    assert {agent_id: agent.version for agent_id, agent in found.items()} == dict.fromkeys(many, 2)
+    assert await find_agents(db, []) == {}

@@ -12,8 +12,6 @@ from store.clock import SystemChance, SystemClock, SystemIds
 from store.testing import START, CountingIds, FrozenClock, TickingClock
 
 
-
-
 def test_ids_rise_strictly() -> None:
     ids = SystemIds()
     made = [ids.new() for _ in range(5000)]

@@ -7,7 +7,6 @@ import signal
 
 import pytest
 
-from store import crashpoints
 from store.crashpoints import crash_at, no_crash
 
 
@@ -15,7 +14,7 @@ from store.crashpoints import crash_at, no_crash
 def kills(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The signals that were sent, in place of sending them."""
     sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(crashpoints.os, "kill", lambda pid, number: sent.append((pid, number)))
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
     return sent
 
 
@@ -39,7 +38,9 @@ def test_other_points_do_not_count(kills: list[tuple[int, int]]) -> None:
     assert kills == []
 
 
-@pytest.mark.parametrize("setting", ["", "queue.after_commit", "queue:0", ":1", "queue:-1", "queue:x", "queue:1.5", "q:²"])
+@pytest.mark.parametrize(
+    "setting", ["", "queue.after_commit", "queue:0", ":1", "queue:-1", "queue:x", "queue:1.5", "q:²"]
+)
 def test_a_setting_of_another_form_is_refused(setting: str) -> None:
     with pytest.raises(ValueError, match="STEPWELL_CRASH_AT"):
         crash_at(setting)

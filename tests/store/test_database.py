@@ -18,6 +18,7 @@ from store.ids import SessionId
 from store.options import StoreOptions
 from store.schema import ALL_TABLES
 from store.testing import CountingIds, FrozenClock
+from tests.store.files import open_files
 
 NOBODY = 65534
 NEW = NewAction(ActionKind.INPUT, session_id=SessionId("s"))
@@ -96,9 +97,7 @@ async def test_close_leaves_no_lock_file_open(tmp_path: Path) -> None:
     await enqueue(store.tenant(), NEW)
     await store.close()
 
-    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
-    still_open = [os.readlink(link) for link in links if os.path.lexists(link)]
-    assert [file for file in still_open if file.startswith(str(tmp_path / "locks"))] == []
+    assert [file for file in open_files() if file.startswith(str(tmp_path / "locks"))] == []
 
 
 async def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:

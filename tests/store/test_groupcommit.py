@@ -63,6 +63,20 @@ async def test_many_callers_at_once_share_few_commits() -> None:
     assert set(versions) == {1}
 
 
+async def test_whoever_is_ready_when_the_first_one_comes_shares_its_commit() -> None:
+    log = Log()
+    group = group_of(log)
+
+    async def caller(number: int) -> int:
+        return await group.submit(number)
+
+    first = group.submit(0)
+    others = [asyncio.create_task(caller(number)) for number in (1, 2)]
+
+    assert await asyncio.gather(first, *others) == [1, 1, 1]
+    assert log.commits == [[0, 1, 2]]
+
+
 async def test_who_comes_while_a_commit_is_under_way_shares_the_next() -> None:
     log = Log()
     group = group_of(log)

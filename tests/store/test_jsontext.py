@@ -14,6 +14,7 @@ from store.jsontext import clean_text, json_dumps, json_or_none, safe_json_loads
 from tests.store.values import ODD, PLAIN, TEXT
 from tests.support import examples
 
+
 def no_constant(name: str) -> None:
     raise AssertionError(f"{name} is not JSON")
 

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
 
 from store.lock import CommitLock, ProcessRole
+from tests.store.files import is_free, open_files
 from tests.support import eventually
 
-HOLD = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
-
-
-def is_free(path: Path) -> bool:
-    """Whether somebody else could have the lock now."""
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-
-def open_files(path: Path) -> int:
-    """How many descriptors of this process are open on `path`."""
-    count = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            count += os.readlink(f"/proc/self/fd/{name}") == str(path)
-        except FileNotFoundError:  # the listing's own descriptor
-            continue
-    return count
+HOLD = (
+    "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+)
 
 
 @pytest.fixture
@@ -66,9 +46,7 @@ async def test_the_lock_is_free_after_use_and_after_an_error(path: Path) -> None
     lock = CommitLock(path)
 
     with pytest.raises(KeyError):
-        async with lock.held():
-            assert not is_free(path)
-            raise KeyError
+        await fail_inside(lock, path)
 
     assert is_free(path)
     async with lock.held():
@@ -115,6 +93,12 @@ async def test_a_cancelled_wait_does_not_take_the_lock_from_the_next_holder(path
     lock.close()
 
 
+async def fail_inside(lock: CommitLock, path: Path) -> None:
+    async with lock.held():
+        assert not is_free(path)
+        raise KeyError
+
+
 async def enter_and_leave(lock: CommitLock) -> None:
     async with lock.held():
         pass
@@ -128,9 +112,9 @@ async def stay(lock: CommitLock, inside: asyncio.Event, leave: asyncio.Event) ->
 
 @pytest.mark.process
 async def test_a_killed_process_holds_nothing(path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, path, stdout=PIPE, stdin=PIPE)
     assert child.stdout is not None
-    assert child.stdout.readline() == b"held\n"
+    assert await child.stdout.readline() == b"held\n"
     lock = CommitLock(path)
     waiting = asyncio.create_task(enter_and_leave(lock))
     await asyncio.sleep(0)
@@ -139,7 +123,7 @@ async def test_a_killed_process_holds_nothing(path: Path) -> None:
     child.kill()
 
     await asyncio.wait_for(waiting, 10)
-    child.communicate()
+    await child.communicate()
     lock.close()
 
 
@@ -150,7 +134,7 @@ async def test_close_gives_the_lock_and_the_file_back(path: Path) -> None:
         assert is_free(path)
     lock.close()
 
-    assert open_files(path) == 0
+    assert str(path) not in open_files()
 
 
 async def test_a_lock_without_a_file_orders_the_tasks_of_this_process() -> None:

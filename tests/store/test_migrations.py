@@ -26,7 +26,7 @@ async def connection(tmp_path: Path) -> AsyncIterator[AsyncConnection]:
     """A folder without a store."""
     made = await lancedb.connect_async(tmp_path, read_consistency_interval=READ_NEWEST)
     yield made
-    made.close()
+    made.close()  # type: ignore[no-untyped-call]
 
 
 async def recorded(connection: AsyncConnection) -> list[dict[str, Any]]:
@@ -139,9 +139,7 @@ async def test_a_newer_store_is_refused_when_it_is_opened(connection: AsyncConne
 
 async def test_openers_at_the_same_time_migrate_once(connection: AsyncConnection, tmp_path: Path) -> None:
     options = StoreOptions(str(tmp_path))
-    stores = await asyncio.gather(
-        *[open_store(options, clock=FrozenClock(), ids=CountingIds()) for _ in range(4)]
-    )
+    stores = await asyncio.gather(*[open_store(options, clock=FrozenClock(), ids=CountingIds()) for _ in range(4)])
 
     assert len(await recorded(connection)) == len(ALL_MIGRATIONS)
     for store in stores:

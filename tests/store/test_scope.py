@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from store import filters
@@ -78,6 +80,17 @@ async def test_a_change_keeps_the_other_columns(db: TenantStore) -> None:
     await states_of(db).change(("s",), reason="new")
 
     assert await get_agent_state(db, session_id=SessionId("s")) == a_state("s", reason="new")
+
+
+async def test_a_change_reaches_the_row_of_its_own_tenant(db: TenantStore) -> None:
+    tenants = [db, db.store.tenant(OTHER)]
+    for tenant in tenants:
+        await states_of(tenant).upsert(a_state("s"))
+
+    await asyncio.gather(*[states_of(tenant).change(("s",), reason=tenant.tenant) for tenant in tenants])
+
+    states = [await get_agent_state(tenant, session_id=SessionId("s")) for tenant in tenants]
+    assert [state.reason for state in states] == ["main", "other"]
 
 
 async def test_a_change_encodes_columns_as_a_whole_row_does(db: TenantStore) -> None:

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from store.actions import NewAction, enqueue, find_by_idempotency_key, get_action, mark_action_processed_async, queue_of
 from store.actions import ActionKind as Kind
 from store.actions import ActionStatus as Status
+from store.actions import NewAction, enqueue, find_by_idempotency_key, get_action, mark_action_processed_async, queue_of
 from store.agent_steps import append_agent_step, journal_of
 from store.agents import list_agents, save_agent
 from store.database import Store, TenantStore
@@ -186,7 +186,9 @@ async def test_changes_of_different_columns_in_one_group_all_take_place(db: Tena
     action = await enqueue(db, NEW)
 
     await asyncio.gather(
-        table.change((action.id,), error="e"), table.change((action.id,), owner="o"), table.change((action.id,), urgency=3)
+        table.change((action.id,), error="e"),
+        table.change((action.id,), owner="o"),
+        table.change((action.id,), urgency=3),
     )
 
     changed = await get_action(db, action.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 TEXT = st.text(st.characters(exclude_categories=()))  # surrogates and control characters too
-CLEAN_TEXT = st.text(st.characters(exclude_categories=("Cs",)))
+CLEAN_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 PLAIN = st.recursive(
     st.none() | st.booleans() | NUMBERS | CLEAN_TEXT,

@@ -13,13 +13,15 @@ import requests
 
 from store import append_agent_step
 from tests.support import eventually
+from tests.web.client import LEAVES_CONNECTIONS, Client
 from tests.web.kit import CATALOGUE, MODEL, opener, step
 from tests.web.served import HOST, Served, start
-from tests.web.test_sockets import Client
 from web.factory import create_app
 from web.ports import NoFreePortError, free_port
 from web.server import Stop, serve
 from web.settings import AsyncMode, WebSettings
+
+pytestmark = LEAVES_CONNECTIONS
 
 
 @pytest.mark.process
@@ -32,7 +34,7 @@ def test_it_ends_cleanly_while_clients_are_connected(tmp_path: Path, mode: str, 
         clients = [await Client(served.url).connect(transport) for transport in ("websocket", "polling")]
         await asyncio.gather(*[client.ask("subscribe", {"topic": "queue"}) for client in clients])
         code = await asyncio.to_thread(served.stop, how)
-        await asyncio.gather(*[client.io.disconnect() for client in clients])
+        await asyncio.gather(*[client.leave() for client in clients])
         return code
 
     assert asyncio.run(stop_under_load()) == 0
@@ -59,7 +61,7 @@ def test_a_client_bridges_a_killed_server(tmp_path: Path, mode: str) -> None:
     async def missed_after(served: Served, cursor: str) -> tuple[list[str], str]:
         client = await Client(served.url).connect()
         answer = await client.ask("subscribe", {"session_id": "s1", "cursor": cursor})
-        await client.io.disconnect()
+        await client.leave()
         return [one["data"]["id"] for one in answer["missed"]], str(client.hello["boot_id"])
 
     first = start(tmp_path / "data", mode, tmp_path / "log1")

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-import socketio  # type: ignore[import-untyped]
 import websocket
 
 from store import TenantStore, append_agent_step, upsert_agent_state
 from tests.support import eventually
+from tests.web.client import LEAVES_CONNECTIONS, Client
 from tests.web.kit import opener, state, step
 from tests.web.served import Served, get, post, start
 from tests.web.test_rooms import BAD_ROOMS
 from web.replay import PAGE_ROWS
 from web.subscriptions import MAX_ROOMS
 
-pytestmark = [pytest.mark.process]
+pytestmark = [pytest.mark.process, *LEAVES_CONNECTIONS]
 
 
 @dataclass(frozen=True)
@@ -49,45 +49,12 @@ async def db(site: Site) -> AsyncIterator[TenantStore]:
     await found.store.close()
 
 
-@dataclass
-class Client:
-    """A client that keeps what it is sent."""
-
-    url: str
-    io: socketio.AsyncClient = field(default_factory=lambda: socketio.AsyncClient(reconnection=False))
-    events: list[tuple[str, Any]] = field(default_factory=list)
-    hello: Any = None
-
-    async def connect(self, transport: str = "websocket") -> Client:
-        """Connect and wait for the hello."""
-        self.io.on("*", self._keep)
-        self.io.on("hello", self._greet)
-        await self.io.connect(self.url, transports=[transport])
-        await eventually(lambda: self.hello is not None)
-        return self
-
-    async def ask(self, event: str, *payload: Any) -> Any:
-        """The acknowledgement of an event."""
-        data = None if not payload else payload[0] if len(payload) == 1 else payload
-        return await self.io.call(event, data, timeout=20)
-
-    def seen(self, kind: str) -> list[Any]:
-        """The data of the events of one kind."""
-        return [data for event, data in self.events if event == kind]
-
-    async def _keep(self, event: str, data: Any = None) -> None:
-        self.events.append((event, data))
-
-    async def _greet(self, data: Any) -> None:
-        self.hello = data
-
-
 @pytest.fixture
 async def client(site: Site) -> AsyncIterator[Client]:
     made = Client(site.served.url)
     await made.connect()
     yield made
-    await made.io.disconnect()
+    await made.leave()
 
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
@@ -95,7 +62,7 @@ async def test_a_client_is_greeted(site: Site, transport: str) -> None:
     client = await Client(site.served.url).connect(transport)
     assert client.hello.keys() == {"boot_id", "version", "model", "server_time"}
     assert client.hello["model"] == {"label": "offline", "offline": True}
-    await client.io.disconnect()
+    await client.leave()
 
 
 async def test_what_another_process_stores_arrives(client: Client, db: TenantStore) -> None:
@@ -119,7 +86,7 @@ async def test_what_another_process_stores_arrives(client: Client, db: TenantSto
 
 async def test_what_was_missed_comes_with_the_acknowledgement(site: Site, client: Client, db: TenantStore) -> None:
     cursor = (await client.ask("subscribe", {"session_id": "away"}))["cursor"]
-    await client.io.disconnect()
+    await client.leave()
     for n in range(3):
         await append_agent_step(db, step("away", n))
     back = await Client(site.served.url).connect()
@@ -129,7 +96,7 @@ async def test_what_was_missed_comes_with_the_acknowledgement(site: Site, client
     assert answer["missed"][-1]["data"]["cursor"]
     again = await back.ask("subscribe", {"session_id": "away", "cursor": answer["cursor"]})
     assert again["missed"] == []
-    await back.io.disconnect()
+    await back.leave()
 
 
 async def test_a_client_that_comes_and_goes_has_every_step_once(site: Site, db: TenantStore) -> None:
@@ -144,7 +111,7 @@ async def test_a_client_that_comes_and_goes_has_every_step_once(site: Site, db: 
 
     first = await Client(site.served.url).connect()
     cursor = (await first.ask("subscribe", {"session_id": "busy"}))["cursor"]
-    await first.io.disconnect()
+    await first.leave()
     cursor = take(first.events) or cursor
     # What was written before the first subscription is history and not missed.
     before = await asyncio.to_thread(get, site.served, "/api/agent-steps?session_id=busy")
@@ -157,7 +124,7 @@ async def test_a_client_that_comes_and_goes_has_every_step_once(site: Site, db: 
             assert answer["ok"], answer
             take([(one["event"], one["data"]) for one in answer["missed"]])
             cursor, more = answer["cursor"], answer["more"]
-        await client.io.disconnect()
+        await client.leave()
         cursor = take([one for one in client.events if one[0] == "step"]) or cursor
     await writer
     assert sorted(known, key=lambda one: int(one.split(":")[1])) == [f"busy:{n}" for n in range(total)]
@@ -177,7 +144,7 @@ async def test_each_client_hears_its_own_rooms_only(site: Site, client: Client, 
     await eventually(lambda: bool(client.seen("step")) and bool(other.seen("step")))
     assert [one["id"] for one in client.seen("step")] == ["mine:0"]
     assert [one["id"] for one in other.seen("step")] == ["theirs:0"]
-    await other.io.disconnect()
+    await other.leave()
 
 
 async def test_live_events_begin_when_the_last_page_was_read(client: Client, db: TenantStore) -> None:

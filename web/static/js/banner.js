@@ -22,7 +22,7 @@ export function startFrame() {
   startClocks();
   live.addEventListener("change", show);
   live.addEventListener("back", (event) => backAgain(event.detail));
-  live.addEventListener("worker", refreshFrame);
+  live.addEventListener("worker", (event) => showWorkers(event.detail));
   one("[data-banner-retry]").addEventListener("click", () => live.retryNow());
   live.start();
   setInterval(show, TICK_MS);
@@ -99,6 +99,17 @@ function hideBanner() {
   one("[data-banner]").hidden = true;
 }
 
+/** Whether anybody carries sessions on. A worker that this page has seen and that is gone now is a lost one. */
+function showWorkers({ alive }) {
+  const notice = one("[data-worker]");
+  if (notice.hidden === alive) return;
+  say(alive ? "A worker is running" : "The worker is lost");
+  notice.hidden = alive;
+  one("[data-worker-lost]", notice).hidden = alive;
+  one("[data-worker-none]", notice).hidden = !alive;
+  root.dataset.workers = alive ? "some" : "none";
+}
+
 async function refreshFrame() {
   let frame;
   try {
@@ -106,9 +117,7 @@ async function refreshFrame() {
   } catch {
     return; // the banner already says what is wrong
   }
-  const worker = one("[data-worker]");
-  if (worker.hidden !== frame.worker.alive) say(frame.worker.alive ? "A worker is running" : "No worker is running");
-  worker.hidden = frame.worker.alive;
+  showWorkers(frame.worker);
   one("[data-model]").hidden = !frame.model.offline;
   for (const [key, count] of Object.entries(frame.badges ?? {})) {
     const badge = one(`[data-badge="${key}"]`);

@@ -53,7 +53,7 @@ export class Live extends EventTarget {
       this.#noticeBoot(hello.boot_id);
     });
     for (const event of EVENTS) this.socket.on(event, (data) => this.room?.receive(event, data));
-    this.socket.on("worker", () => this.dispatchEvent(new Event("worker")));
+    this.socket.on("worker", (workers) => this.dispatchEvent(new CustomEvent("worker", { detail: workers })));
     addEventListener("online", () => this.retryNow());
     addEventListener("focus", () => this.retryNow());
     addEventListener("offline", () => this.socket.disconnect());

@@ -60,7 +60,7 @@ function updateRow(row, session) {
   if (hasChanged) one(".state", row).replaceWith(stateMark(session));
   const line = one(".line", row);
   line.classList.toggle("t-failed", session.status === "error");
-  setText(line, lineOf(session) ?? (hasChanged && session.reason ? firstLine(session.reason) : line.textContent));
+  setText(line, lineOf(session) ?? line.textContent); // an event brings no text; `refresh` does
   setText(one(".steps", row), stepsText(session));
   showTook(row, session);
 }
@@ -107,14 +107,20 @@ function showHeld() {
 let countTimer = null;
 
 function countSoon() {
-  countTimer ??= setTimeout(count, COUNT_EVERY_MS);
+  countTimer ??= setTimeout(refresh, COUNT_EVERY_MS);
 }
 
-async function count() {
+/** Read again what only the server knows: how many there are, and what each session said last. */
+async function refresh() {
   countTimer = null;
   try {
-    const { counts } = await ask("GET", "/api/sessions?limit=1");
+    const { items, counts } = await ask("GET", `/sessions.json${location.search}`);
     showCounts(counts);
+    for (const session of items) {
+      const row = rowFor(session.session_id);
+      const said = lineOf(session);
+      if (row && said && row.dataset.updated <= session.updated_at) setText(one(".line", row), said);
+    }
   } catch {
     // the next change asks again
   }
@@ -143,14 +149,17 @@ function wireStart() {
   const sheet = one("[data-start-sheet]");
   let isBuilt = false;
   const button = one("[data-start]");
-  allow(button);
-  button.addEventListener("click", async () => {
+  const thread = new URLSearchParams(location.search).get("thread");
+  const open = async () => {
     const { buildStartSheet } = await import("./start.js");
-    if (!isBuilt) buildStartSheet(sheet, pageData("monikers"));
+    if (!isBuilt) buildStartSheet(sheet, pageData("monikers"), thread ? { conversation_id: thread } : {});
     isBuilt = true;
     allow(one("[data-submit]", sheet));
-    sheet.showModal();
-  });
+    if (!sheet.open) sheet.showModal();
+  };
+  allow(button);
+  button.addEventListener("click", open);
+  if (thread) open(); // a thread asked for an agent of its own
   one("[data-close]", sheet).addEventListener("click", () => sheet.close());
   sheet.addEventListener("click", (event) => {
     if (event.target === sheet) sheet.close();

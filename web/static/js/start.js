@@ -35,8 +35,8 @@ export async function startAgent(request, onAccepted = () => {}) {
   onAccepted(session_id);
 }
 
-/** Build the sheet's content once; it opens and closes with the dialog. */
-export function buildStartSheet(dialog, monikers) {
+/** Build the sheet's content once; it opens and closes with the dialog. `known` fills in fields under "More". */
+export function buildStartSheet(dialog, monikers, known = {}) {
   const form = one("[data-start-form]", dialog);
   const submit = one("[data-submit]", dialog);
   const formError = one("[data-form-error]", dialog);
@@ -66,8 +66,9 @@ export function buildStartSheet(dialog, monikers) {
     key = newKey();
   };
 
-  const picker = h("fieldset", { class: "picker" }, h("legend", {}, "What should it do?"), ...monikers.map((known, index) => card(known, index, choose)));
-  one("[data-start-body]", dialog).append(picker, fieldsHere, h("details", { class: "more-fields" }, h("summary", {}, "More"), more.element));
+  const picker = h("fieldset", { class: "picker" }, h("legend", {}, "What should it do?"), ...monikers.map((offered, index) => card(offered, index, choose)));
+  one("[data-start-body]", dialog).append(picker, fieldsHere, h("details", { class: "more-fields", open: Object.keys(known).length > 0 }, h("summary", {}, "More"), more.element));
+  more.write(known);
   if (monikers.length) choose(monikers[0]);
   else formError.textContent = "The server knows no moniker.";
 

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime import dispatcher as module
+from runtime.dispatcher import Dispatcher, dispatch_order
+from runtime.errors import ParkedError, RefusedError
+from runtime.testing import LeapClock
+from store.actions import Action, ActionKind, ActionStatus, NewAction, enqueue, get_action
+from store.database import TenantStore
+from store.errors import StoreUnavailableError
+from store.ids import SessionId
+from tests.runtime.kit import Gate, KeptLog, opened
+from tests.support import eventually
+
+
+class Handling:
+    """Stands for the handlers: does what the test says, and keeps the order of things."""
+
+    def __init__(self, do: Callable[[Action], Any] | None = None) -> None:
+        self.begun: list[str] = []
+        self.announced: list[str] = []
+        self._do = do
+
+    def table(self) -> dict[ActionKind, Any]:
+        return {kind: self.handle for kind in ActionKind if kind is not ActionKind.FORK}
+
+    def announce(self, action: Action) -> None:
+        self.announced.append(action.id)
+
+    async def handle(self, action: Action) -> None:
+        self.begun.append(action.id)
+        if self._do is not None and (result := self._do(action)) is not None:
+            await result
+
+
+@asynccontextmanager
+async def bench(
+    folder: Path, do: Callable[[Action], Any] | None = None
+) -> AsyncIterator[tuple[TenantStore, Dispatcher, Handling]]:
+    handling = Handling(do)
+    async with opened(folder) as store:
+        log = KeptLog()
+        hands: Any = handling
+        yield store.tenant(), Dispatcher(store.tenant(), hands, owner="w", claim_after_s=5, log=log), handling
+
+
+async def asked(db: TenantStore, kind: ActionKind = ActionKind.PAUSE, **fields: Any) -> Action:
+    return await enqueue(db, NewAction(kind=kind, session_id=SessionId("s"), **fields))
+
+
+def fail(error: Exception) -> Callable[[Action], None]:
+    def do(action: Action) -> None:
+        raise error
+
+    return do
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "stored"),
+    [
+        (None, ActionStatus.DONE, None),
+        (RefusedError("cannot be"), ActionStatus.FAILED, "cannot be"),
+        (KeyError("x"), ActionStatus.DEAD, "KeyError: 'x'"),
+        (StoreUnavailableError("gone"), ActionStatus.DEAD, "StoreUnavailableError: gone"),
+        (TimeoutError(), ActionStatus.DEAD, "TimeoutError: "),
+    ],
+)
+async def test_every_end_of_a_handler_is_stored(
+    tmp_path: Path, error: Exception | None, status: ActionStatus, stored: str | None
+) -> None:
+    async with bench(tmp_path, None if error is None else fail(error)) as (db, dispatcher, _):
+        action = await asked(db)
+        assert dispatcher.dispatch([action], dispatcher.ticket()) == 1
+        assert list(dispatcher.IN_FLIGHT) == [action.id]
+        await dispatcher.settled()
+        found = await get_action(db, action.id)
+        assert (found.status, found.error, found.processed, found.attempts, found.owner) == (
+            status,
+            stored,
+            True,
+            1,
+            "w",
+        )
+        assert found.processed_at is not None
+        assert dispatcher.IN_FLIGHT == {}
+
+
+async def test_a_parked_action_stays_open_and_can_be_taken_up_again(tmp_path: Path) -> None:
+    async with bench(tmp_path, fail(ParkedError("later"))) as (db, dispatcher, handling):
+        action = await asked(db)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await dispatcher.settled()
+        assert (await get_action(db, action.id)).status is ActionStatus.PENDING
+        assert dispatcher.dispatch([action], dispatcher.ticket()) == 1
+        await dispatcher.settled()
+        assert len(handling.begun) == 2
+
+
+async def test_a_kind_without_a_handler_is_refused(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (db, dispatcher, _):
+        action = await asked(db, ActionKind.FORK)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await dispatcher.settled()
+        assert (await get_action(db, action.id)).error == "this worker has no handler for 'agent_fork' actions"
+
+
+async def test_an_action_in_flight_is_not_taken_up_again(tmp_path: Path) -> None:
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
+        action = await asked(db)
+        taken = [dispatcher.dispatch([action, action], dispatcher.ticket()) for _ in range(2)]
+        assert taken == [1, 0]
+        gate.open()
+        await dispatcher.settled()
+        assert handling.begun == handling.announced == [action.id]
+
+
+async def test_what_an_old_read_shows_as_open_is_not_taken_up_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (db, dispatcher, handling):
+        action = await asked(db)
+        before = dispatcher.ticket()
+        dispatcher.dispatch([action], before)
+        await dispatcher.settled()
+        assert dispatcher.dispatch([action], before) == 0
+        assert dispatcher.dispatch([action], dispatcher.ticket()) == 1
+        await dispatcher.settled()
+        assert len(handling.begun) == 2
+
+
+async def test_only_so_many_ends_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 3)
+    async with bench(tmp_path) as (db, dispatcher, _):
+        dispatcher.dispatch([await asked(db) for _ in range(10)], dispatcher.ticket())
+        await dispatcher.settled()
+        assert len(dispatcher._tickets.ended) == 3
+
+
+async def test_creates_come_first_then_control_then_turns_each_by_urgency_and_age(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (db, dispatcher, handling):
+        kinds = [ActionKind.INPUT, ActionKind.PAUSE, ActionKind.CREATE, ActionKind.INTERRUPT, ActionKind.DESTROY]
+        actions = [await asked(db, kind) for kind in kinds]
+        urgent = await asked(db, ActionKind.INPUT, urgency=5)
+        dispatcher.dispatch([urgent, *reversed(actions)], dispatcher.ticket())
+        await dispatcher.settled()
+        by_kind = {action.kind: action.id for action in actions}
+        wanted = [ActionKind.CREATE, ActionKind.PAUSE, ActionKind.INTERRUPT, ActionKind.DESTROY]
+        assert handling.begun == [*[by_kind[kind] for kind in wanted], urgent.id, by_kind[ActionKind.INPUT]]
+        assert dispatch_order(actions[2]) < dispatch_order(actions[1])
+
+
+async def test_so_many_handlers_run_at_a_time_and_turns_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_BUSY", 2)
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
+        turns = [await asked(db, ActionKind.INPUT) for _ in range(5)]
+        dispatcher.dispatch(turns, dispatcher.ticket())
+        pauses = [await asked(db) for _ in range(5)]
+        dispatcher.dispatch(pauses, dispatcher.ticket())
+        await eventually(lambda: len(handling.begun) == 7)
+        assert len(dispatcher.IN_FLIGHT) == 10
+        gate.open()
+        await dispatcher.settled()
+        assert sorted(handling.begun) == sorted(action.id for action in [*turns, *pauses])
+
+
+async def test_once_closed_it_starts_nothing_and_leaves_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_BUSY", 1)
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
+        actions = [await asked(db) for _ in range(3)]
+        dispatcher.dispatch(actions, dispatcher.ticket())
+        await gate.reached.wait()
+        dispatcher.close()
+        assert dispatcher.dispatch([await asked(db)], dispatcher.ticket()) == 0
+        gate.open()
+        await dispatcher.settled()
+        assert handling.begun == [actions[0].id]
+        assert [(await get_action(db, action.id)).processed for action in actions] == [True, False, False]
+
+
+async def test_what_takes_long_is_shown_as_claimed_and_ends_as_it_ends(tmp_path: Path) -> None:
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, _):
+        action = await asked(db)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await gate.reached.wait()
+        await dispatcher.claim_slow()
+        assert (await get_action(db, action.id)).status is ActionStatus.PENDING
+        clock = db.clock
+        assert isinstance(clock, LeapClock)
+        clock.leap(6)
+        await dispatcher.claim_slow()
+        claimed = await get_action(db, action.id)
+        assert (claimed.status, claimed.processed, claimed.owner) == (ActionStatus.CLAIMED, False, "w")
+        gate.open()
+        await dispatcher.settled()
+        assert (await get_action(db, action.id)).status is ActionStatus.DONE
+
+
+async def test_a_claim_is_never_written_over_an_end(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (db, dispatcher, handling):
+        action = await asked(db)
+        async with db.store.tables["queue"]._locks.commit.held():
+            dispatcher.dispatch([action], dispatcher.ticket())
+            await eventually(lambda: bool(handling.begun))
+            clock = db.clock
+            assert isinstance(clock, LeapClock)
+            clock.leap(6)
+            claiming = asyncio.create_task(dispatcher.claim_slow())
+            await asyncio.sleep(0)
+        await asyncio.gather(claiming, dispatcher.settled())
+        assert (await get_action(db, action.id)).status is ActionStatus.DONE

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import asyncio
+
+from runtime.testing import LeapClock
+from tests.support import eventually
+
+
+async def test_a_leap_wakes_those_whose_moment_it_passes() -> None:
+    clock = LeapClock()
+    woken: list[str] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(name)
+
+    tasks = [asyncio.create_task(sleeper(name, seconds)) for name, seconds in (("hour", 3600), ("day", 86_400))]
+    await asyncio.sleep(0)
+    before, began = clock.now(), clock.monotonic()
+    clock.leap(4000)
+    await eventually(lambda: woken == ["hour"])
+    assert (clock.now() - before).total_seconds() >= 4000
+    assert clock.monotonic() - began >= 4000
+    clock.leap(86_400)
+    await asyncio.gather(*tasks)
+    assert woken == ["hour", "day"]
+
+
+async def test_without_a_leap_time_passes_by_itself() -> None:
+    clock = LeapClock()
+    began = clock.monotonic()
+    await clock.sleep(0.01)
+    await clock.sleep(0)
+    assert clock.monotonic() > began
