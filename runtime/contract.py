@@ -194,7 +194,7 @@ class Moniker(Generic[ConfigT]):
     first_step: str = "1"
     #: end the session when a step answers `done`; an agent may override it
     stop_on_done: bool = True
-    #: when an `agent_input` reaches a running session: at its next step, or not before it waits for input
+    #: when an `agent_input` reaches a session: at its next step, or not before it waits for input or a moment
     takes_input: Literal["any_step", "at_wait"] = "at_wait"
     #: the config field that `task` fills when the field is left out
     task_field: str | None = None

@@ -19,6 +19,7 @@ from store.actions import Action, ActionKind
 from store.agent_state import FINAL_STATUSES, AgentState, SessionStatus, refusal
 from store.agent_steps import AgentStep, StepStatus
 from store.ids import ActionId, AgentId, ConversationId, SessionId
+from store.jsontext import json_dumps, safe_json_loads
 
 _WAIT: TypeAdapter[Wait] = TypeAdapter(Wait)
 
@@ -94,8 +95,12 @@ class LiveSession:
         return self.wait.time if isinstance(self.wait, WaitUntil) else None
 
     def frame(self, guidance: Any, inputs: tuple[Any, ...]) -> StepFrame:
-        """The frame of the next step. The moniker gets a state of its own, so that a failed step changes nothing."""
-        return StepFrame(step=self.next_step_token, state=self.context, guidance=guidance, inputs=inputs)
+        """The frame of the next step. The moniker gets a state of its own, so that a failed step changes nothing.
+
+        It is the state as a restart would read it: what JSON cannot hold is the same before and after a crash.
+        """
+        state = safe_json_loads(json_dumps(self.context))
+        return StepFrame(step=self.next_step_token, state=state, guidance=guidance, inputs=inputs)
 
     def refuse(self, kind: ActionKind) -> None:
         """Raise `RefusedError` when an action of this kind cannot be asked of the session now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from runtime.contract import MonikerInputError
@@ -13,9 +13,11 @@ from runtime.firstof import first_of
 from runtime.registry import Registry
 from store.agent_state import SessionStatus
 from store.clock import Clock
+from store.errors import StoreError
 from store.ids import SessionId
 
 _LONGEST_WAIT_S = 60.0
+_AFTER_FAILURE = timedelta(seconds=1)
 
 
 class SleepList:
@@ -63,11 +65,16 @@ class Sleepers:
             await first_of(pause, self._sleeping.news.wait())
 
     async def _wake(self, session_id: SessionId) -> None:
-        async with self._registry.lane(session_id):
-            row = await self._registry.row(session_id)
-            if row is None or row.status is not SessionStatus.WAITING or session_id in self._registry.SESSIONS:
-                return
-            try:
-                await self._registry.open_row(row)
-            except (RefusedError, ParkedError, MonikerInputError) as error:
-                self._log.warning("a sleeping session was not woken", session_id=session_id, error=str(error))
+        try:
+            async with self._registry.lane(session_id):
+                await self._open(session_id)
+        except StoreError as error:
+            self._sleeping.add(session_id, self._clock.now() + _AFTER_FAILURE)
+            self._log.warning("a sleeping session was not read; trying again", session_id=session_id, error=str(error))
+        except (RefusedError, ParkedError, MonikerInputError) as error:
+            self._log.warning("a sleeping session was not woken", session_id=session_id, error=str(error))
+
+    async def _open(self, session_id: SessionId) -> None:
+        row = await self._registry.row(session_id)
+        if row is not None and row.status is SessionStatus.WAITING and session_id not in self._registry.SESSIONS:
+            await self._registry.open_row(row)

@@ -121,16 +121,28 @@ def queue_of(db: TenantStore) -> ScopedTable[Action]:
 async def enqueue(db: TenantStore, new: NewAction) -> Action:
     """Store one action; when this returns it will be carried out. The same idempotency key gives the first one back.
 
-    Two processes that use one new key in the same instant may both store a row: the worker carries out the older one
-    and marks the other as its duplicate.
+    Callers that use one new key in the same instant may both store a row; both are given the older one, which the
+    worker carries out, and the other is marked as its duplicate. Raises `ConflictError` for a key that belongs to
+    another kind of request.
     """
-    if new.idempotency_key is not None:
-        earlier = await find_by_idempotency_key(db, new.idempotency_key)
-        if earlier is not None:
-            return earlier
+    key = new.idempotency_key
+    if key is not None and (earlier := await _first_with_key(db, key, new.kind)) is not None:
+        return earlier
     action = _action(db, new)
     await queue_of(db).append(action)
-    return action
+    if key is None:
+        return action
+    return await _first_with_key(db, key, new.kind) or action
+
+
+async def _first_with_key(db: TenantStore, key: str, kind: ActionKind) -> Action | None:
+    first = await find_by_idempotency_key(db, key)
+    if first is not None and first.kind is not kind:
+        raise ConflictError(
+            f"idempotency_key {key!r} belongs to the {first.kind.value} action {first.id!r}; "
+            f"use another one for {kind.value}"
+        )
+    return first
 
 
 async def enqueue_all(db: TenantStore, new: Sequence[NewAction]) -> list[Action]:
@@ -319,7 +331,7 @@ async def agent_create(
 
     Raises `ConflictError` when `session_id` is already in use; the same idempotency key gives the first action back.
     """
-    if idempotency_key is not None and (earlier := await find_by_idempotency_key(db, idempotency_key)):
+    if idempotency_key is not None and (earlier := await _first_with_key(db, idempotency_key, ActionKind.CREATE)):
         return earlier
     if session_id is not None and await find_create(db, session_id) is not None:
         raise ConflictError(f"session_id {session_id!r} is already in use; leave it out to get a new one")

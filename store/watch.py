@@ -7,11 +7,13 @@ asked for, often while things happen and seldom when nothing does. A wake-up is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from store.errors import StoreUnavailableError
 from store.table import Table
 
 if sys.platform == "linux":
@@ -36,20 +38,25 @@ class CommitWatch(Protocol):
 def watch_commits(folder: Path | None, tables: Sequence[Table]) -> CommitWatch:
     """The cheapest watch that works here."""
     if folder is not None and sys.platform == "linux":
-        return _KernelWatch([folder / f"{table.spec.name}.lance" / "_versions" for table in tables])
+        # The number of watches a user may have is limited; asking works without one.
+        with contextlib.suppress(OSError):
+            return _KernelWatch([folder / f"{table.spec.name}.lance" / "_versions" for table in tables])
     return _AskingWatch(tables)
 
 
 class _KernelWatch:
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = folders
         self._news = asyncio.Event()
         self._inotify = Inotify()
         self._reader: asyncio.Task[None] | None = None
+        try:
+            for folder in folders:
+                self._inotify.add_watch(folder, Mask.CREATE | Mask.MOVED_TO)
+        except OSError:
+            self._inotify.close()
+            raise
 
     async def __aenter__(self) -> CommitWatch:
-        for folder in self._folders:
-            self._inotify.add_watch(folder, Mask.CREATE | Mask.MOVED_TO)
         self._reader = asyncio.create_task(self._read())
         return self
 
@@ -59,12 +66,17 @@ class _KernelWatch:
         self._inotify.close()
 
     async def wait(self) -> None:
+        if self._reader is None or self._reader.done():
+            raise StoreUnavailableError("the kernel no longer tells of commits; start the process again")
         await self._news.wait()
         self._news.clear()
 
     async def _read(self) -> None:
-        async for _ in self._inotify:
-            self._news.set()
+        try:
+            async for _ in self._inotify:
+                self._news.set()
+        finally:
+            self._news.set()  # whoever waits sees at its next wait that nobody reads
 
 
 class _AskingWatch:

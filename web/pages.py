@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +21,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from werkzeug.wrappers import Response as WerkzeugResponse
 
+from store.clock import SystemClock
 from web.names import ADJECTIVES, NOUNS, session_name, short_id
 
 Json = dict[str, Any]
@@ -353,7 +354,7 @@ def _words_of(value: Any) -> str:
 
 
 def _seconds_between(start: str | None, end: str | None) -> float:
-    last = datetime.fromisoformat(end) if end else datetime.now(UTC)
+    last = datetime.fromisoformat(end) if end else SystemClock().now()
     first = datetime.fromisoformat(start) if start else last
     return max(0.0, (last - first).total_seconds())
 

@@ -48,8 +48,13 @@ class Pulse:
                 continue
             try:
                 self.once()
-            except (StoreError, TimeoutError) as error:
-                _log.warning("the workers cannot be seen; looking again", error=str(error))
+            except Exception as error:  # the loop must live as long as the server; at its end the store goes first
+                if self._stopping():
+                    return
+                foreseen = isinstance(error, StoreError | TimeoutError)
+                _log.warning(
+                    "the workers cannot be seen; looking again", error=str(error), exc_info=None if foreseen else error
+                )
 
     def once(self) -> None:
         """Tell everybody if the number of living workers is not what they were told last."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import openai
 
 from runtime.llm.port import LlmError, LlmErrorKind
+from store.clock import SystemClock
 
 MAX_MESSAGE_CHARS = 500
 LONGEST_RETRY_AFTER_S = 86_400.0
@@ -70,7 +71,7 @@ def _seconds_until(date: str) -> float | None:
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return _bounded((moment - datetime.now(UTC)).total_seconds())
+    return _bounded((moment - SystemClock().now()).total_seconds())
 
 
 def _bounded(seconds: float) -> float:

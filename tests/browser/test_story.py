@@ -84,6 +84,18 @@ async def _talks_about(api: Api, session_id: str, subject: str) -> None:
     await eventually(so, 30, 0.1)
 
 
+async def test_a_failed_step_is_tried_again_when_its_cause_is_gone(tab: Tab, api: Api, dashboard: Dashboard) -> None:
+    session_id = await api.start("summarize", config={"path": str(dashboard.folder / "later.txt")})
+    await tab.open(f"/sessions/{session_id}")
+    await tab.session_is("error")
+    await tab.shows("[data-error-line]", "later.txt")
+    (dashboard.folder / "later.txt").write_text("A stepwell has stairs. The water is cool.")
+    await tab.find('[data-control="resume"]').click()
+    await tab.session_is("done")
+    await expect(tab.find("[data-error]")).to_be_hidden()
+    await tab.shows("[data-result-line]", "stairs")
+
+
 async def test_the_undo_bar_stops_by_itself(tab: Tab, api: Api) -> None:
     session_id = await api.start("echo", config={"text": "idle", "wait_for_input": True})
     await api.becomes(session_id, "waiting")

@@ -39,6 +39,7 @@ from store.conversations import create_conversation
 from store.crashpoints import CrashPoint, no_crash
 from store.database import Store, TenantStore, open_store
 from store.ids import ActionId, AgentId, ConversationId, SessionId
+from store.lock import ProcessRole
 from store.messages import Message, list_messages
 from store.options import StoreOptions
 from tests.support import eventually
@@ -191,13 +192,13 @@ class Workshop:
         self._work = asyncio.create_task(run_worker(self.store, self._settings, outside, self._stop))
         await eventually(lambda: self._ready_lines() > ready or self._ended())
         if self._ended():
-            await self._work
+            await self.worked()
 
     def _ready_lines(self) -> int:
         return sum(event == "worker ready" for event, _ in self.log.of("info"))
 
     def _ended(self) -> bool:
-        return self._work is not None and self._work.done()
+        return self._work is None or self._work.done()
 
     async def stop(self) -> None:
         """End the worker as SIGTERM does."""
@@ -205,6 +206,19 @@ class Workshop:
             self._stop.set()
             work, self._work = self._work, None
             await work
+
+    async def worked(self) -> None:
+        """Return, or raise, when the worker has ended by itself."""
+        if self._work is not None:
+            work, self._work = self._work, None
+            await work
+
+    def role_is_free(self) -> bool:
+        """Whether no worker works on the folder."""
+        role = ProcessRole(self.folder / "locks" / "worker.lock")
+        free = role.try_take()
+        role.close()
+        return free
 
     async def crash(self, *, writing: bool = True) -> None:
         """End the worker at once, without a word.

@@ -26,8 +26,13 @@ async def body(ctx: Any, frame: StepFrame) -> StepOut:
         raise ValueError(f"told to: {heard}")
     n = int(frame.step)
     wait = [None, None, WaitForInput(), WaitUntil(time=_in(ctx, 5)), WaitUntil(time=_in(ctx, 86_400))][n % 5]
-    answer = await ctx.record("call", lambda: asyncio.sleep(0, f"{ctx.iteration}"))
-    return out(frame, text=answer, state={"n": n, "heard": heard}, done="done" in str(heard), wait=wait)
+
+    async def call() -> str:
+        return f"answer {ctx.iteration}"
+
+    return out(
+        frame, text=await ctx.record("call", call), state={"n": n, "heard": heard}, done="done" in str(heard), wait=wait
+    )
 
 
 def _in(ctx: Any, seconds: float) -> Any:

@@ -4,9 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runtime.contract import StepFrame, StepOut, WaitUntil
+from runtime.registry import Registry
 from runtime.sleepers import SleepList
 from store.agent_state import SessionStatus
+from store.errors import StoreUnavailableError
 from store.ids import SessionId
 from tests.runtime.kit import moniker, out, workshop
 from tests.support import eventually
@@ -90,3 +94,25 @@ async def test_a_session_that_cannot_be_opened_is_left_and_the_others_wake(tmp_p
         await eventually(lambda: bool(shop.log.of("warning")))
         assert shop.log.of("warning")[0][0] == "a sleeping session was not woken"
         assert (await shop.state("gone")).status is SessionStatus.WAITING
+
+
+async def test_a_session_that_cannot_be_read_for_a_moment_wakes_a_little_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Registry.row
+    tries: list[int] = []
+
+    async def flaky(self: Registry, session_id: SessionId) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise StoreUnavailableError("gone for a moment")
+        return await row(self, session_id)
+
+    async with workshop(tmp_path, moniker("m", sleeps)) as shop:
+        await shop.create("m")
+        await shop.until(SessionStatus.WAITING)
+        monkeypatch.setattr(Registry, "row", flaky)
+        shop.clock.leap(86_401)
+        await eventually(lambda: bool(shop.log.of("warning")))
+        shop.clock.leap(2)
+        await shop.until_steps(2)

@@ -50,6 +50,7 @@ def test_a_client_bridges_a_killed_server(tmp_path: Path, mode: str) -> None:
         served.process.kill()
         served.process.wait(30)
         await eventually(lambda: not client.io.connected)
+        await client.leave()
         return str(answer["cursor"]), str(client.hello["boot_id"])
 
     async def store_steps() -> None:

@@ -99,6 +99,14 @@ function hideBanner() {
   one("[data-banner]").hidden = true;
 }
 
+/** How many records of a page need somebody. */
+export function showBadge(key, count) {
+  const badge = one(`[data-badge="${key}"]`);
+  if (!badge) return;
+  badge.hidden = !count;
+  setText(badge, String(count));
+}
+
 /** Whether anybody carries sessions on. A worker that this page has seen and that is gone now is a lost one. */
 function showWorkers({ alive }) {
   const notice = one("[data-worker]");
@@ -119,10 +127,5 @@ async function refreshFrame() {
   }
   showWorkers(frame.worker);
   one("[data-model]").hidden = !frame.model.offline;
-  for (const [key, count] of Object.entries(frame.badges ?? {})) {
-    const badge = one(`[data-badge="${key}"]`);
-    if (!badge) continue;
-    badge.hidden = !count;
-    setText(badge, String(count));
-  }
+  for (const [key, count] of Object.entries(frame.badges ?? {})) showBadge(key, count);
 }

@@ -89,7 +89,7 @@ export const isEmpty = (value) =>
 /** Some fields of a row as pretty-printed JSON, each under its name; empty ones are left out. */
 export function jsonParts(row, names) {
   const part = (name) => {
-    const label = name.charAt(0).toUpperCase() + name.slice(1);
+    const label = name === "usage" ? "Usage so far" : name.charAt(0).toUpperCase() + name.slice(1);
     const heading = h("h2", { class: name === "error" ? "part t-failed" : "part" }, label);
     return h("div", {}, heading, h("pre", { tabindex: "0", role: "group", "aria-label": label }, pretty(row[name])));
   };

@@ -1,6 +1,6 @@
 // The queue: what was asked for and how far it is. Rows change in place; dead and failed ones can be put back.
 
-import { live, startFrame } from "./banner.js";
+import { live, showBadge, startFrame } from "./banner.js";
 import { all, allow, ask, firstLine, growList, h, jsonParts, one, onceAtATime, pageData, sessionName, sessionPath, setText, stateMark } from "./dom.js";
 import { Newest } from "./live.js";
 import { ageOf, exact } from "./time.js";
@@ -18,7 +18,7 @@ const held = new Map(); // actions that wait for a click, so that nothing moves 
 const isFirstPage = !new URLSearchParams(location.search).has("cursor");
 const shownStatuses = one(`[data-tab="${list.dataset.tab}"]`, one(".tabs")).dataset.statuses.split(" ").filter(Boolean);
 
-const triesText = ({ attempts }) => (attempts ? `${attempts} ${attempts === 1 ? "try" : "tries"}` : "");
+const triesText = ({ attempts }) => (attempts > 1 ? `${attempts} tries` : ""); // one is what everybody expects
 
 function rowOf(action) {
   const row = h("li", { class: "row fresh", "data-action-id": action.id });
@@ -112,6 +112,7 @@ async function count() {
 }
 
 function showCounts(counts) {
+  showBadge("queue", counts.dead);
   const everything = Object.values(counts).reduce((sum, number) => sum + number, 0);
   for (const tab of all(".tabs a")) {
     const statuses = tab.dataset.statuses.split(" ").filter(Boolean);

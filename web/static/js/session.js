@@ -11,7 +11,7 @@ const SETTLE_MS = 8_000;
 const LIVE = ["created", "running", "waiting", "paused"];
 const CONTROLS = {
   pause: { from: ["created", "running", "waiting"], done: ["paused", "stopping"], word: "Pause", doing: "Pausing…" },
-  resume: { from: ["paused"], done: ["running", "waiting", "created"], word: "Resume", doing: "Resuming…" },
+  resume: { from: ["paused", "error"], done: ["running", "waiting", "created"], word: "Resume", doing: "Resuming…" },
   interrupt: { from: LIVE, word: "Interrupt", doing: "Sending…" },
   input: { from: LIVE, word: "Send input", doing: "Sending…" },
   destroy: { from: LIVE, done: ["stopping", "stopped"], word: "Stop", doing: "Stopping…" },
@@ -78,7 +78,7 @@ function showSession(next) {
   showCount();
   document.title = `${word} · ${session.name} · Stepwell`;
   if (before.status !== session.status) say(`${session.name} is ${word}`);
-  if (pending && CONTROLS[pending].done?.includes(session.status)) pending = null;
+  if (pending && (isFinal(session.status) || CONTROLS[pending].done?.includes(session.status))) pending = null;
   showControls();
 }
 
@@ -93,11 +93,12 @@ function showPill() {
 
 function showFacts() {
   const place = one("[data-elapsed]");
+  const label = isFinal(session.status) ? "Took" : "Elapsed";
   if (isFinal(session.status)) {
     place.dataset.until = session.updated_at;
-    setText(place.previousElementSibling, "Took");
-  }
-  setText(place, elapsed(session.created_at, place.dataset.until));
+    setText(place, elapsed(session.created_at, session.updated_at));
+  } else delete place.dataset.until; // it may have been resumed after an error
+  setText(place.previousElementSibling, label);
   const tokens = (session.usage?.input_tokens ?? 0) + (session.usage?.output_tokens ?? 0);
   one("[data-usage-fact]").hidden = !tokens;
   setText(one("[data-usage]"), tokens.toLocaleString("en"));
@@ -108,7 +109,8 @@ function reasonText() {
   if (session.status === "error" || session.status === "running") return "";
   const wake = session.status === "waiting" && session.wake_at ? `Sleeps until ${clock(session.wake_at)}.` : "";
   const standard = { waiting: wake || "Waits for input.", paused: "Paused. Resume carries on at the next step.", created: "Waits for a worker to begin it." };
-  return session.reason || standard[session.status] || "";
+  const saysMore = session.reason && session.reason.toLowerCase() !== session.status;
+  return saysMore ? session.reason : (standard[session.status] ?? session.reason ?? "");
 }
 
 function showReason() {
@@ -147,6 +149,7 @@ function showControls() {
   for (const [kind, { word, doing }] of Object.entries(CONTROLS)) {
     const control = button(kind);
     setText(control, pending === kind ? doing : word);
+    if (kind === "resume") control.dataset.hint = session.status === "error" ? "Tries the failed step again" : "";
     allow(control, barredBecause(kind));
   }
   record.classList.toggle("pending", pending !== null);

@@ -1,6 +1,6 @@
 // The list of sessions: rows change in place, new ones come on top, counts are the server's.
 
-import { live, startFrame } from "./banner.js";
+import { live, showBadge, startFrame } from "./banner.js";
 import { all, allow, ask, firstLine, growList, h, isEmpty, isFinal, newKey, one, onceAtATime, pageData, sessionPath, setText, stateMark, stateOf } from "./dom.js";
 import { Newest } from "./live.js";
 import { ageOf, elapsed } from "./time.js";
@@ -50,7 +50,8 @@ function showTook(row, session) {
   took.dataset.since = session.created_at;
   if (isFinal(session.status)) took.dataset.until = session.updated_at;
   else delete took.dataset.until;
-  setText(took, elapsed(session.created_at, took.dataset.until));
+  // a running clock is moved by `tick` alone, or it would be ahead of the age beside it
+  if (took.dataset.until || !took.textContent) setText(took, elapsed(session.created_at, took.dataset.until));
 }
 
 function updateRow(row, session) {
@@ -127,6 +128,7 @@ async function refresh() {
 }
 
 function showCounts(counts) {
+  showBadge("sessions", counts.error);
   const everything = Object.values(counts).reduce((sum, number) => sum + number, 0);
   for (const tab of all(".tabs a")) {
     const statuses = tab.dataset.statuses.split(" ").filter(Boolean);

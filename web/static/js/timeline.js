@@ -295,7 +295,7 @@ const takeover = (finished) => divider(`Another worker took over · ${finished} 
 
 function partsOf(step) {
   if (!step) return [h("p", { class: "muted" }, "The store does not hold this step any more.")];
-  const facts = [`Step ${step.iteration}`, step.status, exact(step.created_at), step.action_id ? `read ${step.action_id}` : null];
+  const facts = [`Step ${step.iteration}`, step.status, exact(step.created_at), !isEmpty(step.guidance) && step.action_id ? `read action ${step.action_id}` : null];
   const parts = [h("p", { class: "muted" }, facts.filter(Boolean).join(" · "))];
   if (step.text) parts.push(h("p", { class: "text" }, step.text));
   return [...parts, jsonParts(step, PARTS)];
