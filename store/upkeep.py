@@ -36,7 +36,7 @@ class UpkeepRules:
     """When a table's turn comes and what is kept."""
 
     every_s: float = 1.0
-    commits: int = 100
+    commits: int = 40
     #: readers of an older version have this long to finish
     keep: timedelta = timedelta(seconds=15)
     #: a table with fewer rows is scanned faster than looked up

@@ -189,7 +189,7 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
 
     @pages.get("/sessions.json")
     def sessions_json() -> Response:
-        """What the list shows, as JSON with the last text of each session: an open list asks for it when rows change."""
+        """The list as JSON, with the last text of each session: an open list asks for it when rows change."""
         tab = _chosen(SESSION_TABS)
         return jsonify(views.sessions(statuses=tab.statuses, cursor=request.args.get("cursor"), limit=PAGE_LIMIT))
 
