@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import socketio  # type: ignore[import-untyped]
+import socketio
 
 from tests.support import eventually
 
