@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -45,6 +45,7 @@ class Program:
     process: subprocess.Popen[bytes]
     out: Path
     err: Path
+    left_behind: list[int] = field(default_factory=list, kw_only=True)
 
     @property
     def pid(self) -> int:
@@ -80,13 +81,14 @@ class Program:
         return await self.ended()
 
     async def kill(self) -> None:
-        """`kill -9`."""
+        """`kill -9`. What it started ends by itself, or `end` sees to it."""
+        self.left_behind = children_of(self.pid)
         self.process.kill()
         await self.ended()
 
     def end(self) -> None:
         """Whatever a test left: end it and what it started. Safe to call when nothing is left."""
-        started = children_of(self.pid) if self.process.poll() is None else []
+        started = children_of(self.pid) if self.process.poll() is None else self.left_behind
         try:
             self.process.terminate()
             self.process.wait(40)
