@@ -101,8 +101,7 @@ class Dispatcher:
     def dispatch(self, actions: Iterable[Action], ticket: int) -> int:
         """Take up those actions that are not in flight; returns how many.
 
-        At most `_MAX_BUSY` handlers run at a time, so that ten thousand creates do not cost ten thousand tasks. Turns
-        do not count: they last as long as their sessions like.
+        At most `_MAX_BUSY` creates are handled at a time, so that ten thousand of them do not cost ten thousand tasks.
         """
         taken = 0
         for action in sorted(actions, key=dispatch_order):
@@ -178,6 +177,8 @@ class Dispatcher:
 
     def _handler_of(self, action: Action) -> Any:
         handler = self._table.get(action.kind)
+        if action.kind is ActionKind.UNKNOWN:
+            raise ParkedError("the action is of a kind that this version does not know; a newer worker will take it")
         if handler is None:
             raise RefusedError(f"this worker has no handler for {action.kind.value!r} actions")
         return handler
@@ -206,7 +207,8 @@ class Dispatcher:
 
 
 def _weight(action: Action) -> int:
-    return 0 if action.kind is ActionKind.INPUT else 1
+    # Only creates come by the thousand; inputs, pauses and destroys last as long as a session's steps.
+    return 1 if action.kind is ActionKind.CREATE else 0
 
 
 def dispatch_order(action: Action) -> DispatchOrder:

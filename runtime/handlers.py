@@ -20,7 +20,7 @@ from runtime.projector import Projector
 from runtime.registry import MonikerCatalogue, Registry
 from runtime.rehydration import Recovered
 from runtime.runner import Runner
-from runtime.session import Guidance, LiveSession, new_session
+from runtime.session import Guidance, LiveSession, new_session, session_of_row
 from runtime.spec import SessionSpec, read_spec
 from store.actions import Action, ActionKind, first_ids_by_key
 from store.agent_state import SessionStatus, refusal
@@ -219,7 +219,9 @@ class Handlers:
         async with self._lane(action) as session_id:
             if self.recovered.tried(action.id) and await self._stopped(session_id):
                 return
-            runner = await self._open(action, session_id)
+            runner = await self._open_to_destroy(action, session_id)
+            if runner is None:
+                return
             session = runner.session
             session.enter(SessionStatus.STOPPING, "asked to end", self.db.clock.now())
             self.projector.touch(session)
@@ -280,6 +282,21 @@ class Handlers:
             raise RefusedError(f"session {session_id!r} cannot be opened: {error}") from error
         runner.session.refuse(action.kind)
         return runner
+
+    async def _open_to_destroy(self, action: Action, session_id: SessionId) -> Runner | None:
+        """Like `_open`; a session whose moniker or config is no longer good is ended without a runner."""
+        row = None if session_id in self.registry.SESSIONS else await self.registry.row(session_id)
+        if row is None or refusal(session_id, row.status, action.kind) is not None:
+            return await self._open(action, session_id)
+        owner = self.registry.ownership
+        session = session_of_row(row, owner=owner.owner, epoch=owner.epoch)
+        try:
+            self.registry.moniker_of(session.spec)
+        except MonikerInputError:
+            session.enter(SessionStatus.STOPPED, "destroyed", self.db.clock.now())
+            await self.projector.stored(session)
+            return None
+        return await self._open(action, session_id)
 
     async def _session_id(self, action: Action) -> SessionId:
         """The session that an action is about: its own, or its agent's latest."""

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from runtime.firstof import first_of
 from runtime.session import LiveSession
 from store.agent_state import upsert_agent_state
 from store.agent_steps import AgentStep, journal_of
@@ -23,6 +24,7 @@ from store.messages import Message, message_of_step, messages_of
 from store.schema import AGENT_STEPS
 from store.session_cursors import save_cursor
 
+_HURRY = 10
 _ID_AT = AGENT_STEPS.schema.get_field_index("id")
 
 
@@ -41,6 +43,7 @@ class Projector:
         self._watermark = watermark
         self._waiters: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._flush: asyncio.Task[None] | None = None
         db.store.tables[AGENT_STEPS.name].on_append(self._on_commit)
@@ -67,11 +70,14 @@ class Projector:
         """Return when the session's row is stored as it is now, or newer."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        self._hurry.set()
         self.touch(session)
         await waiter
 
     async def run(self) -> None:
         """Flush whenever there is something, at most every `interval_s` seconds, until cancelled.
+
+        While somebody waits for a flush they come ten times as often: a control action takes effect at once.
 
         A flush that has begun ends by itself: cut in two, its messages would be handed to the store again.
         """
@@ -80,7 +86,12 @@ class Projector:
             began = self._clock.monotonic()
             self._flush = asyncio.create_task(self.flush())
             await asyncio.shield(self._flush)
-            await self._clock.sleep(max(0.0, self._interval_s - (self._clock.monotonic() - began)))
+            await self._clock.sleep(self._seconds_left(began, self._interval_s / _HURRY))
+            if not self._waiters:
+                await first_of(self._clock.sleep(self._seconds_left(began, self._interval_s)), self._hurry.wait())
+
+    def _seconds_left(self, began: float, interval_s: float) -> float:
+        return max(0.0, interval_s - (self._clock.monotonic() - began))
 
     async def flush(self) -> None:
         """Store every projection as it is now, then move the watermark."""
@@ -89,6 +100,7 @@ class Projector:
 
     async def _flush_all(self) -> None:
         self._work.clear()
+        self._hurry.clear()
         reached = self._journal_version
         sessions, self._dirty = list(self._dirty.values()), {}
         messages, self._messages = self._messages, []

@@ -22,6 +22,7 @@ from runtime.errors import ParkedError, RefusedError
 from runtime.projector import Projector
 from runtime.runner import Runner
 from runtime.session import LiveSession, session_of_row
+from runtime.spec import SessionSpec
 from store.actions import Action
 from store.agent_state import AgentState, SessionStatus, find_agent_state, get_agent_states
 from store.conversations import Delivery
@@ -116,8 +117,7 @@ class Registry:
         """Put a session into memory and run it."""
         if self._draining:
             raise ParkedError("the worker is stopping; the action stays open for its next start")
-        moniker = self._catalogue.get(session.spec.moniker)
-        config = self._catalogue.check(moniker, session.spec.config, session.spec.task)
+        moniker, config = self.moniker_of(session.spec)
         runner = Runner(
             session,
             moniker,
@@ -131,6 +131,11 @@ class Registry:
         self.SESSIONS[session.session_id] = runner
         runner.start().add_done_callback(self._look_at_end)
         return runner
+
+    def moniker_of(self, spec: SessionSpec) -> tuple[Moniker[Any], BaseModel]:
+        """What runs a session, and its config; raises `MonikerInputError` when this worker cannot run it."""
+        moniker = self._catalogue.get(spec.moniker)
+        return moniker, self._catalogue.check(moniker, spec.config, spec.task)
 
     def remember_latest(self, agent_id: AgentId, session_id: SessionId) -> None:
         """Note the newest session of an agent; the oldest notes go when there are very many."""

@@ -127,13 +127,17 @@ class LiveSession:
         self.last_error = step.error
         self.wait = _WAIT.validate_python(step.wait) if step.wait else None
         self.turn = read.get("turn")
-        self.pulled_to = read.get("pulled_to", self.pulled_to)
         self.updated_at = step.created_at
         if step.text is not None:
             self.result = step.text
+        if step.status is not StepStatus.ERROR:  # what a failed step read is read again when it is tried again
+            self._forget_what_was_read(step, read)
+        self._take_status(step)
+
+    def _forget_what_was_read(self, step: AgentStep, read: Json) -> None:
+        self.pulled_to = read.get("pulled_to", self.pulled_to)
         if self.guidance:
             self.guidance[:] = [item for item in self.guidance if item.action_id != step.action_id]
-        self._take_status(step)
 
     def _take_status(self, step: AgentStep) -> None:
         match step.status:

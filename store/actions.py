@@ -37,6 +37,7 @@ class ActionKind(StrEnum):
     DESTROY = "agent_destroy"  # end a session
     FORK = "agent_fork"  # start a session from a step of another
     APPROVAL = "approval"  # answer a session's question
+    UNKNOWN = "unknown"  # stored by a newer version; left for it
 
 
 class ActionStatus(StrEnum):

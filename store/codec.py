@@ -60,7 +60,19 @@ class RowCodec(Generic[T]):
         if name in self.json:
             return safe_json_loads(value)
         kind = self.enums.get(name)
-        return value if kind is None else kind(value)
+        return value if kind is None else self._member(kind, value)
+
+    def _member(self, kind: type[StrEnum], value: str) -> StrEnum:
+        """A member of a closed set; what a newer version stored is UNKNOWN where the set has that, else an error."""
+        try:
+            return kind(value)
+        except ValueError as error:
+            unknown = kind.__members__.get("UNKNOWN")
+            if unknown is None:
+                raise BadRowError(
+                    f"{value!r} in table {self.spec.name!r} is no {kind.__name__}; was it stored by a newer version?"
+                ) from error
+            return unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
