@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.firstof import first_of
+from runtime.guests import Guests
 from runtime.session import LiveSession
 from store.agent_state import upsert_agent_state
 from store.agent_steps import AgentStep, journal_of
@@ -20,7 +21,7 @@ from store.clock import Clock
 from store.crashpoints import CrashPoint
 from store.database import TenantStore
 from store.ids import SessionId
-from store.messages import Message, message_of_step, messages_of
+from store.messages import Message, messages_of
 from store.schema import AGENT_STEPS
 from store.session_cursors import save_cursor
 
@@ -31,8 +32,11 @@ _ID_AT = AGENT_STEPS.schema.get_field_index("id")
 class Projector:
     """Commits steps and keeps their projections at most `interval_s` seconds behind."""
 
-    def __init__(self, db: TenantStore, *, interval_s: float, watermark: int, crash_point: CrashPoint) -> None:
+    def __init__(
+        self, db: TenantStore, guests: Guests, *, interval_s: float, watermark: int, crash_point: CrashPoint
+    ) -> None:
         self._db = db
+        self._guests = guests
         self._clock: Clock = db.clock
         self._interval_s = interval_s
         self._crash_point = crash_point
@@ -159,5 +163,4 @@ class Projector:
     def _fold(self, session: LiveSession, step: AgentStep) -> None:
         session.apply(step)
         self._dirty[session.session_id] = session
-        if session.identity.conversation_id is not None:
-            self._messages.append(message_of_step(step, session.identity.conversation_id))
+        self._messages += self._guests.messages_of(step, session.identity.conversation_id)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from runtime.guests import Guests
 from runtime.session import new_session, session_of_row
 from runtime.spec import read_spec
 from store.actions import Action, ActionKind, find_create, get_action
@@ -21,7 +22,7 @@ from store.agent_steps import AgentStep, answered_actions, journal_of, list_step
 from store.database import TenantStore
 from store.errors import NotFoundError
 from store.ids import ActionId, SessionId
-from store.messages import message_of_step, messages_of, missing_messages
+from store.messages import messages_of, missing_messages
 from store.session_cursors import save_cursor
 
 #: a worker carries these on by itself
@@ -51,13 +52,14 @@ async def repair_projections(db: TenantStore, watermark: int) -> tuple[Recovered
     """Bring every projection up to the journal; returns what else was found and the new watermark."""
     reached = await journal_of(db).version()
     steps = await list_steps_since_version(db, watermark)
-    recovered = Recovered()
+    recovered, guests = Recovered(), Guests(db)
+    await guests.refresh()
     rows = await get_agent_states(db, {step.session_id for step in steps})
     for step in steps:
         if step.session_id not in rows and (row := await _row_of_create(db, step)) is not None:
             rows[step.session_id] = row
     changed = [state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group))]
-    await _add_missing_messages(db, steps, rows)
+    await _add_missing_messages(db, steps, rows, guests)
     await upsert_agent_state(db, changed)
     recovered.repaired = len(changed)
     return recovered, reached
@@ -96,11 +98,14 @@ def _fold(rows: dict[SessionId, AgentState], session_id: SessionId, steps: list[
     return session.snapshot()
 
 
-async def _add_missing_messages(db: TenantStore, steps: Sequence[AgentStep], rows: dict[SessionId, AgentState]) -> None:
+async def _add_missing_messages(
+    db: TenantStore, steps: Sequence[AgentStep], rows: dict[SessionId, AgentState], guests: Guests
+) -> None:
     messages = [
-        message_of_step(step, row.conversation_id)
+        message
         for step in steps
-        if (row := rows.get(step.session_id)) is not None and row.conversation_id is not None
+        if (row := rows.get(step.session_id)) is not None
+        for message in guests.messages_of(step, row.conversation_id)
     ]
     await messages_of(db).append_all(await missing_messages(db, messages))
     for step in steps:

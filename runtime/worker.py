@@ -22,6 +22,7 @@ from runtime.contract import Files, MonikerInputError
 from runtime.dispatcher import Dispatcher
 from runtime.errors import ParkedError, RefusedError, StopTimedOutError
 from runtime.firstof import first_of
+from runtime.guests import Guests
 from runtime.handlers import Handlers
 from runtime.heartbeat import Heartbeat, worker_row
 from runtime.llm.port import ChatModel
@@ -61,6 +62,7 @@ class Parts:
     """The parts of a running worker."""
 
     db: TenantStore
+    guests: Guests
     registry: Registry
     projector: Projector
     dispatcher: Dispatcher
@@ -110,19 +112,20 @@ async def _work(store: Store, settings: WorkerSettings, outside: Outside, stop: 
     beating = asyncio.create_task(parts.heartbeat.run(), name="heartbeat")
     upkeeping = asyncio.create_task(parts.upkeep.run(), name="upkeep")
     claiming = asyncio.create_task(_claim_slow(parts.dispatcher, store), name="claims")
+    following = asyncio.create_task(parts.guests.run(outside.log), name="guests")
     try:
         await _carry_on(parts, outside.log)
         polling = asyncio.create_task(parts.poller.run(), name="poller")
         waking = asyncio.create_task(parts.sleepers.run(), name="sleepers")
         outside.log.info("worker ready", worker_id=worker.worker_id, epoch=worker.epoch, model=worker.model)
-        await _until_stopped(stop, [projecting, beating, upkeeping, claiming, polling, waking])
+        await _until_stopped(stop, [projecting, beating, upkeeping, claiming, following, polling, waking])
         outside.log.info("worker stopping; running steps may finish", grace_s=settings.drain_s)
         async with _stop_within(settings.drain_s + _LAST_WRITES_S):
             await _end([polling, waking, claiming])
             await _stop(parts, settings, [projecting, beating, upkeeping])
         outside.log.info("worker stopped; everything is stored", worker_id=worker.worker_id)
     finally:
-        await _end([projecting, beating, upkeeping, claiming])
+        await _end([projecting, beating, upkeeping, claiming, following])
 
 
 async def _stop(parts: Parts, settings: WorkerSettings, writing: list[asyncio.Task[None]]) -> None:
@@ -168,8 +171,11 @@ async def _build(
     db: TenantStore, settings: WorkerSettings, outside: Outside, worker: Worker, recovered: Recovered
 ) -> Parts:
     services = Services(db, outside.model, outside.files, db.clock, outside.log)
+    guests = Guests(db)
+    await guests.refresh()
     projector = Projector(
         db,
+        guests,
         interval_s=settings.projection_s,
         watermark=worker.journal_version,
         crash_point=outside.crash_point,
@@ -198,6 +204,7 @@ async def _build(
         sleeping.add(session_id, wake_at)
     return Parts(
         db=db,
+        guests=guests,
         registry=registry,
         projector=projector,
         dispatcher=dispatcher,

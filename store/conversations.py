@@ -62,7 +62,8 @@ def _conversations(db: TenantStore) -> ScopedTable[Conversation]:
     return db.table(CODEC)
 
 
-def _participants(db: TenantStore) -> ScopedTable[Participant]:
+def participants_of(db: TenantStore) -> ScopedTable[Participant]:
+    """Who takes part in this tenant's threads."""
     return db.table(PARTICIPANT_CODEC)
 
 
@@ -142,7 +143,7 @@ async def add_participant(
         joined_at=db.clock.now(),
         left_at=None,
     )
-    await _participants(db).upsert(participant)
+    await participants_of(db).upsert(participant)
     return participant
 
 
@@ -157,10 +158,10 @@ def _participant_id(
 async def list_participants(db: TenantStore, conversation_id: ConversationId) -> list[Participant]:
     """Everybody who takes part now, in the order of joining."""
     same = filters.equals("conversation_id", conversation_id)
-    found = await _participants(db).find(same, order=[("joined_at", False), ("participant_id", False)])
+    found = await participants_of(db).find(same, order=[("joined_at", False), ("participant_id", False)])
     return [participant for participant in found if participant.left_at is None]
 
 
 async def leave_conversation(db: TenantStore, participant: Participant) -> None:
     """Record that somebody no longer takes part."""
-    await _participants(db).change((participant.participant_id,), left_at=db.clock.now())
+    await participants_of(db).change((participant.participant_id,), left_at=db.clock.now())

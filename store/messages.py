@@ -67,11 +67,11 @@ def messages_of(db: TenantStore) -> ScopedTable[Message]:
     return db.table(CODEC)
 
 
-def message_of_step(step: AgentStep, conversation_id: ConversationId) -> Message:
-    """What a step says in its conversation."""
+def message_of_step(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool = False) -> Message:
+    """What a step says in its session's conversation, or in another one that the session takes part in."""
     failed = step.status is StepStatus.ERROR
     return Message(
-        message_id=MessageId(step.id),
+        message_id=MessageId(f"{step.id}@{conversation_id}" if as_guest else step.id),
         conversation_id=conversation_id,
         created_at=step.created_at,
         sender_type=SenderType.AGENT,

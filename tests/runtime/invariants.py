@@ -7,7 +7,7 @@ from collections import Counter
 from runtime.session import session_of_row
 from store.actions import ActionKind, ActionStatus, queue_of
 from store.agent_state import AgentState, states_of
-from store.agent_steps import AgentStep, journal_of
+from store.agent_steps import AgentStep, StepStatus, journal_of
 from store.database import TenantStore
 from store.ids import SessionId
 from store.messages import messages_of
@@ -50,7 +50,7 @@ async def _messages_are_the_steps(db: TenantStore, steps: list[AgentStep], state
 
 async def _nothing_was_read_twice(db: TenantStore, steps: list[AgentStep]) -> None:
     """Every input that is done was read by one step; no other was read by more than one. The same of interrupts."""
-    read = [step.guidance for step in steps if step.guidance]
+    read = [step.guidance for step in steps if step.guidance and step.status is not StepStatus.ERROR]
     inputs = Counter(said["text"] for guidance in read for said in guidance.get("inputs", []))
     interrupts = Counter(str(guidance["guidance"]) for guidance in read if "guidance" in guidance)
     asked = await queue_of(db).find()

@@ -163,13 +163,21 @@ async def test_so_many_handlers_run_at_a_time_and_turns_do_not_count(
     async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
         turns = [await asked(db, ActionKind.INPUT) for _ in range(5)]
         dispatcher.dispatch(turns, dispatcher.ticket())
-        pauses = [await asked(db) for _ in range(5)]
-        dispatcher.dispatch(pauses, dispatcher.ticket())
+        creates = [await asked(db, ActionKind.CREATE) for _ in range(5)]
+        dispatcher.dispatch(creates, dispatcher.ticket())
         await eventually(lambda: len(handling.begun) == 7)
         assert len(dispatcher.IN_FLIGHT) == 10
         gate.open()
         await dispatcher.settled()
-        assert sorted(handling.begun) == sorted(action.id for action in [*turns, *pauses])
+        assert sorted(handling.begun) == sorted(action.id for action in [*turns, *creates])
+
+
+async def test_a_kind_of_a_newer_version_stays_open_for_it(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (db, dispatcher, handling):
+        action = await asked(db, ActionKind.UNKNOWN)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await dispatcher.settled()
+        assert (handling.begun, (await get_action(db, action.id)).processed) == ([], False)
 
 
 async def test_once_closed_it_starts_nothing_and_leaves_what_waits(
@@ -178,7 +186,7 @@ async def test_once_closed_it_starts_nothing_and_leaves_what_waits(
     monkeypatch.setattr(module, "_MAX_BUSY", 1)
     gate = Gate()
     async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
-        actions = [await asked(db) for _ in range(3)]
+        actions = [await asked(db, ActionKind.CREATE) for _ in range(3)]
         dispatcher.dispatch(actions, dispatcher.ticket())
         await gate.reached.wait()
         dispatcher.close()

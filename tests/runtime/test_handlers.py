@@ -123,7 +123,7 @@ async def test_an_unknown_conversation_is_refused(tmp_path: Path) -> None:
         assert "there is no conversation 'nowhere'" in error
 
 
-@pytest.mark.parametrize("kind", list(ActionKind))
+@pytest.mark.parametrize("kind", [kind for kind in ActionKind if kind is not ActionKind.UNKNOWN])
 async def test_an_action_that_names_nobody_is_refused(tmp_path: Path, kind: ActionKind) -> None:
     async with workshop(tmp_path, WAITS) as shop:
         bad = row(shop, kind, session_id=None, payload={"moniker": "waits", "guidance": 1})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from runtime.guests import Guests
 from runtime.projector import Projector
 from runtime.session import LiveSession, new_session
 from runtime.spec import read_spec
@@ -55,7 +56,9 @@ async def bench(folder: Path, interval_s: float = 0.0) -> AsyncIterator[tuple[Be
     desk = Bench()
     options = StoreOptions(str(folder), patience_s=0.1)
     store = await open_store(options, clock=LeapClock(), ids=SystemIds(), crash_point=desk.visit)
-    projector = Projector(store.tenant(), interval_s=interval_s, watermark=0, crash_point=desk.visit)
+    projector = Projector(
+        store.tenant(), Guests(store.tenant()), interval_s=interval_s, watermark=0, crash_point=desk.visit
+    )
     try:
         yield desk, store, projector
     finally:

@@ -14,6 +14,7 @@ from runtime import registry as module
 from runtime.context import Services
 from runtime.contract import MonikerInputError, StepFrame, StepOut, WaitForInput, WaitUntil
 from runtime.errors import ParkedError, RefusedError
+from runtime.guests import Guests
 from runtime.projector import Projector
 from runtime.registry import Ownership, Registry
 from runtime.session import LiveSession, new_session
@@ -38,7 +39,7 @@ class Bench:
         self.log = KeptLog()
         self.gate = Gate()
         self.asleep: list[tuple[SessionId, datetime]] = []
-        self.projector = Projector(db, interval_s=0.0, watermark=0, crash_point=no_crash)
+        self.projector = Projector(db, Guests(db), interval_s=0.0, watermark=0, crash_point=no_crash)
         names = {"waits": WaitForInput(), "sleeps": None, "hangs": None, "ends": None}
         self.registry = Registry(
             Services(db, ScriptedModel(), FakeFiles(), db.clock, self.log),
