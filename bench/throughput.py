@@ -36,7 +36,7 @@ async def _measure(path: Path, db: TenantStore, pid: int, sessions: int, steps: 
     async def all_done() -> bool:
         return (await count_sessions(db))[SessionStatus.DONE] == sessions
 
-    await eventually(all_done, 300.0)
+    await eventually(all_done, 300.0, every_s=0.25)
     took, busy = time.perf_counter() - began, cpu_seconds(pid) - busy
     stored = len(await journal_of(db).values("iteration"))
     messages = len(await messages_of(db).values("iteration"))

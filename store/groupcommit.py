@@ -19,6 +19,10 @@ Commit = Callable[[Sequence[T]], Awaitable[int]]
 OnCommit = Callable[[Sequence[T], int], None]
 
 
+_PARTS = 4
+_SMALLEST_PART = 32
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[T]):
     """What one caller handed over, and where its answer goes."""
@@ -83,8 +87,19 @@ class GroupCommit(Generic[T]):
             await self._settle_failure(group, error)
             return
         self._announce(items, version)
-        for entry in group:
-            entry.answer(version)
+        await self._answer(group, version)
+
+    async def _answer(self, group: Sequence[_Entry[T]], version: int) -> None:
+        """Answer a large group in parts: one part works while the next commit of another is under way.
+
+        Answered at once, all of them would compute while no commit runs, and then wait together for one commit.
+        """
+        part = max(_SMALLEST_PART, -(-len(group) // _PARTS))
+        for start in range(0, len(group), part):
+            if start:
+                await asyncio.sleep(0)
+            for entry in group[start : start + part]:
+                entry.answer(version)
 
     def _announce(self, items: Sequence[T], version: int) -> None:
         """A hook that fails must not keep the callers from learning that their items are stored."""
