@@ -23,7 +23,7 @@ from store.errors import BadFilterError, ConflictError, NotFoundError
 from store.ids import ActionId, AgentId, ConversationId, SessionId
 from store.paging import Page
 from store.schema import QUEUE
-from store.scope import ScopedTable
+from store.scope import ScopedTable, Versioned
 
 
 class ActionKind(StrEnum):
@@ -122,9 +122,9 @@ def queue_of(db: TenantStore) -> ScopedTable[Action]:
 async def enqueue(db: TenantStore, new: NewAction) -> Action:
     """Store one action; when this returns it will be carried out. The same idempotency key gives the first one back.
 
-    Callers that use one new key in the same instant may both store a row; both are given the older one, which the
-    worker carries out, and the other is marked as its duplicate. Raises `ConflictError` for a key that belongs to
-    another kind of request.
+    Callers that use one new key in the same instant may both store a row; both are given the one that was committed
+    first, which the worker carries out, and the other is marked as its duplicate. Raises `ConflictError` for a key
+    that belongs to another kind of request.
     """
     key = new.idempotency_key
     if key is not None and (earlier := await _first_with_key(db, key, new.kind)) is not None:
@@ -174,22 +174,24 @@ def _action(db: TenantStore, new: NewAction) -> Action:
 
 
 async def find_by_idempotency_key(db: TenantStore, key: str) -> Action | None:
-    """The oldest action that was stored with `key`."""
-    same_key = filters.equals("idempotency_key", key)
-    return await queue_of(db).first(same_key, order=[("created_at", False), ("id", False)])
+    """The action that was stored first with `key`, by the order of commits, which no clock can change."""
+    found = await queue_of(db).created_since(0, filters.equals("idempotency_key", key))
+    return min(found, key=_stored_order).item if found else None
+
+
+def _stored_order(row: Versioned[Action]) -> tuple[int, datetime, str]:
+    return row.version, row.item.created_at, row.item.id
 
 
 async def first_ids_by_key(db: TenantStore, keys: Sequence[str]) -> dict[str, ActionId]:
-    """For each idempotency key, the oldest action that was stored with it."""
-    found = await queue_of(db).find(
-        filters.one_of("idempotency_key", keys), columns=["id", "created_at", "idempotency_key"]
+    """For each idempotency key, the action that was stored first with it."""
+    found = await queue_of(db).created_since(
+        0, filters.one_of("idempotency_key", keys), columns=["id", "created_at", "idempotency_key"]
     )
-    first: dict[str, Action] = {}
-    for action in found:
-        key = action.idempotency_key or ""
-        if key not in first or (action.created_at, action.id) < (first[key].created_at, first[key].id):
-            first[key] = action
-    return {key: action.id for key, action in first.items()}
+    first: dict[str, ActionId] = {}
+    for row in sorted(found, key=_stored_order):
+        first.setdefault(row.item.idempotency_key or "", row.item.id)
+    return first
 
 
 async def get_action(db: TenantStore, action_id: ActionId) -> Action:

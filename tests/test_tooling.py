@@ -231,6 +231,10 @@ def test_make_alone_lists_every_target() -> None:
     assert [target for target in targets if f"make {target} " not in listed] == []
 
 
+#: what a running `make test` hands to the make inside of it
+MAKES_OWN = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+
+
 @pytest.mark.process
 def test_ctrl_c_ends_make_run_without_an_error(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
@@ -244,6 +248,7 @@ def test_ctrl_c_ends_make_run_without_an_error(tmp_path: Path) -> None:
     with subprocess.Popen(
         ["make", "run", "SETUP=:", f"PY={program}", "ARGS=--port 0"],
         cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in MAKES_OWN},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

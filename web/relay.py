@@ -68,15 +68,18 @@ class Relay:
         """Return True when it is time to poll, False when the relay was stopped."""
         if self._watch is None:
             raise RuntimeError("start the relay before waiting for news")
+        if self._stopped.is_set():
+            return False
         news = asyncio.ensure_future(self._watch.wait())
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({news, stopped}, timeout=LOOK_ANYWAY_S, return_when=asyncio.FIRST_COMPLETED)
-            if news.done():
+            if news.done() and not self._stopped.is_set():
                 news.result()  # a watch that broke is an error to be told, not a silence
         finally:
             news.cancel()
             stopped.cancel()
+            await asyncio.gather(news, stopped, return_exceptions=True)
         rest = self._polled_at + PAUSE_S - self._db.clock.monotonic()
         if rest > 0:
             await self._db.clock.sleep(rest)

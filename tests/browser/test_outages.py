@@ -173,7 +173,7 @@ async def test_without_a_worker_a_page_says_what_happens_to_a_wish(pair: Pair, o
     api, tab = Api(pair.web.url), own_tab
     assert await pair.worker.stop() == 0
     await tab.open("/sessions")
-    await expect(tab.find("[data-worker-none]")).to_be_visible()
+    await expect(tab.find("[data-worker]")).to_be_visible()
     session_id = await api.start("echo", config={"text": "later"})
     await tab.open(f"/sessions/{session_id}")
     await tab.session_is("created")
