@@ -67,7 +67,6 @@ from store.errors import (
     ConflictError,
     NotFoundError,
     StoreError,
-    StoreInUseError,
     StoreTooNewError,
     StoreUnavailableError,
 )
@@ -103,7 +102,6 @@ __all__ = [
     "StepStatus",
     "Store",
     "StoreError",
-    "StoreInUseError",
     "StoreOptions",
     "StoreTooNewError",
     "StoreUnavailableError",

@@ -15,10 +15,6 @@ class StoreTooNewError(StoreError):
     """The store was written by a newer version of Stepwell; opening it would risk its data."""
 
 
-class StoreInUseError(StoreError):
-    """Another process holds the role that was asked for."""
-
-
 class NotFoundError(StoreError):
     """The id is not in the store of this tenant."""
 
