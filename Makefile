@@ -7,12 +7,12 @@ PY      := .venv/bin/python
 UPGRADE ?= --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast bench check fmt docs pins clean
+.PHONY: help run test test-fast bench bench-peers chaos check fmt docs pins clean
 
 # List the commands
 help:
 	@awk '/^# / { text = substr($$0, 3); next } \
-	     /^[a-z][a-z-]*:/ { if (text) printf "  make %-10s %s\n", substr($$1, 1, length($$1) - 1), text } \
+	     /^[a-z][a-z-]*:/ { if (text) printf "  make %-11s %s\n", substr($$1, 1, length($$1) - 1), text } \
 	     { text = "" }' Makefile
 
 # Start the dashboard and a worker; Ctrl-C stops both (ARGS="--port 8000" is passed on)
@@ -20,10 +20,10 @@ run:
 	@$(SETUP) run
 	@exec $(PY) app.py --with-worker $(ARGS)
 
-# Run every test (ARGS="-k queue" is passed on to pytest)
+# Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs once more and is listed as RERUN
 test:
 	@$(SETUP) test
-	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadgroup --reruns 1 -raR $(ARGS)
 
 # Run the tests that need neither a browser nor many seconds
 test-fast:
@@ -34,6 +34,17 @@ test-fast:
 bench:
 	@$(SETUP) test
 	@$(PY) -m bench $(ARGS)
+
+# Time Stepwell and its peers at the same work, in turns (ARGS="--quick --rounds 1 steps" is passed on)
+bench-peers:
+	@$(SETUP) test
+	@$(SETUP) peers
+	@$(PY) -m bench.peers $(ARGS)
+
+# Kill, stall and starve real processes for a quarter of an hour, then check every promise
+chaos:
+	@$(SETUP) test
+	@$(PY) -m chaos $(ARGS)
 
 # Check style, format, types, import arrows and docs
 check:
@@ -59,13 +70,13 @@ docs:
 pins:
 	@$(SETUP) run
 	@$(PY) -m pip install --quiet uv
-	@for name in requirements requirements-dev requirements-node; do \
+	@for name in requirements requirements-dev requirements-node requirements-s3 requirements-peers; do \
 	    .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	        --no-annotate --no-header --quiet $(UPGRADE) $$name.in -o $$name.txt || exit 1; \
 	done
 
 # Remove everything that can be made again; the data stays
 clean:
-	rm -rf .venv .setup node_modules web/static/vendor bench-results test-artifacts
+	rm -rf .venv .venv-peers .setup node_modules web/static/vendor bench-results test-artifacts
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

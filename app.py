@@ -10,22 +10,22 @@ import click
 
 from monikers.catalogue import catalogue, check_config
 from monikers.errors import MonikerConfigError
+from runtime.commands.failing import failed
 from runtime.contract import Moniker
 from runtime.errors import SettingError
+from runtime.guard.sources import process_secrets
 from runtime.llm.factory import ModelSettings, model_label
 from runtime.logs import configure_logs
 from runtime.settings import worker_settings
 from store import StoreError, StoreOptions, TenantStore, open_store
 from store.clock import SystemClock, SystemIds
+from store.heap import keep_heap_small
 from web.catalogue import ConfigError, ModelInfo, MonikerEntry
 from web.child import ChildProcess
 from web.factory import create_app
 from web.ports import free_port
 from web.server import serve
 from web.settings import SettingsError, read_settings
-
-# A request waits at most this long for a disk that cannot be written; then it gets 503 and may come again.
-_WEB_PATIENCE_S = 3.0
 
 
 @click.command()
@@ -37,23 +37,23 @@ def main(host: str | None, port: int | None, with_worker: bool) -> None:
     try:
         _serve(host, port, with_worker=with_worker)
     except (SettingError, SettingsError, StoreError, OSError) as error:
-        click.echo(f"app.py: {error}", err=True)
-        sys.exit(2)
+        sys.exit(failed(error, 2, "app.py"))
 
 
 def _serve(host: str | None, port: int | None, *, with_worker: bool) -> None:
-    settings, common, model = read_settings(), worker_settings(), ModelSettings()
-    configure_logs(common.log_format, common.log_level)
+    keep_heap_small()
+    settings, common, model, redact = read_settings(), worker_settings(), ModelSettings(), process_secrets().redact
+    configure_logs(common.log_format, common.log_level, redact)
     address = host or settings.host
     chosen = free_port(address, settings.port if port is None else port)
     settings = settings.model_copy(update={"host": address, "port": chosen})
     label = ModelInfo(label=model_label(model), offline=model.offline)
 
     async def open_db() -> TenantStore:
-        options = StoreOptions(common.data, _WEB_PATIENCE_S)
+        options = StoreOptions(common.data, settings.store_patience_s, common.fsync, common.ask_s)
         return (await open_store(options, clock=SystemClock(), ids=SystemIds())).tenant()
 
-    web = create_app(settings, open_db, {str(moniker.name): _entry(moniker) for moniker in catalogue()}, label)
+    web = create_app(settings, open_db, {str(one.name): _entry(one) for one in catalogue()}, label, redact)
     worker = ChildProcess([sys.executable, str(Path(__file__).with_name("agents.py")), "--until-stdin-closes"])
     if with_worker:
         worker.start()

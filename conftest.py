@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import gc
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is. A run that decides about a change repeats itself exactly;
+# everybody else's looks at new examples each time.
+settings.register_profile(
+    "stepwell",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("CI") == "true",
+)
+settings.load_profile("stepwell")
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests and their libraries brought along stays: looking through it for garbage takes a tenth of
+    the time of a run."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

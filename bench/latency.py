@@ -23,11 +23,11 @@ _PAUSE_S = 0.02
 
 
 @asynccontextmanager
-async def _served(path: Path) -> AsyncIterator[str]:
-    """The address of a real web process with a real worker on the store in `path`."""
+async def served(path: Path, **settings: str) -> AsyncIterator[str]:
+    """The address of a real web process with a real worker on the store in `path`, in this environment."""
     port = free_port("127.0.0.1", 5300)
     address = f"http://127.0.0.1:{port}"
-    with process(path, "app.py", "--with-worker", "--port", str(port)):
+    with process(path, "app.py", "--with-worker", "--port", str(port), **settings):
 
         async def up() -> bool:
             try:
@@ -43,7 +43,7 @@ async def _served(path: Path) -> AsyncIterator[str]:
 async def latency(times: int) -> None:
     """Print the figure: from the POST of a create until its first step's commit is seen by a third process."""
     with folder() as path:
-        async with opened(path) as store, _served(path) as address:
+        async with opened(path) as store, served(path) as address:
             await worker_ready(store)
             async with aiohttp.ClientSession() as client:
                 await _first_steps(client, address, store, 10)
@@ -73,7 +73,7 @@ async def _first_steps(client: aiohttp.ClientSession, address: str, store: Store
 async def live(times: int) -> None:
     """Print the figure: from a step's commit, as another process sees it, to its event at a subscribed client."""
     with folder() as path:
-        async with opened(path) as store, _served(path) as address:
+        async with opened(path) as store, served(path) as address:
             await worker_ready(store)
             taken = await _step_events(address, store, times)
     emit("step_to_event", path.parent, **summary_ms(taken))

@@ -51,6 +51,25 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def resident_mb(pid: int) -> float:
+    """The memory that a process has in use, in MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return round(int(line.split()[1]) / 1024, 1)
+    raise RuntimeError(f"process {pid} tells no VmRSS")
+
+
+def bytes_in(folder: Path) -> int:
+    """The sizes of all files below a folder; files that go away meanwhile do not count."""
+    total = 0
+    for file in folder.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
 def emit(figure: str, folder: Path, **fields: Any) -> None:
     """Print one figure as one JSON line."""
     line = {

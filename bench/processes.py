@@ -57,11 +57,12 @@ def process(path: Path, *arguments: str, **settings: str) -> Iterator[subprocess
             child.wait()
 
 
-async def worker_ready(store: Store, deadline_s: float = 60.0) -> None:
-    """Return when a worker has stored its first beat."""
+async def worker_ready(store: Store, deadline_s: float = 60.0, *, workers: int = 1) -> None:
+    """Return when so many workers have stored their first beats."""
 
     async def beating() -> bool:
-        return any(worker.alive(store.clock.now()) for worker in await list_workers(store.tenant()))
+        beats = [worker.alive(store.clock.now()) for worker in await list_workers(store.tenant())]
+        return sum(beats) >= workers
 
     await eventually(beating, deadline_s)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
-from bench.machine import emit
+from bench.machine import emit, resident_mb
 from bench.processes import eventually, folder, opened, process, worker_ready
-from store.actions import agent_create
+from store.agent_requests import agent_create
 from store.agent_state import SessionStatus, count_sessions
 from store.ids import AgentId
 
@@ -20,7 +19,7 @@ async def waiting(sessions: int) -> None:
         async with opened(path) as store:
             with process(path, "agents.py") as child:
                 await worker_ready(store)
-                idle = _resident_mb(child.pid)
+                idle = resident_mb(child.pid)
                 db = store.tenant()
                 for start in range(0, sessions, _PART):
                     await asyncio.gather(
@@ -39,7 +38,7 @@ async def waiting(sessions: int) -> None:
                     return (await count_sessions(db))[SessionStatus.WAITING] == sessions
 
                 await eventually(all_wait, 300.0, every_s=0.5)
-                now = _resident_mb(child.pid)
+                now = resident_mb(child.pid)
                 emit(
                     "waiting_sessions_memory",
                     path,
@@ -47,10 +46,3 @@ async def waiting(sessions: int) -> None:
                     above_idle_mb=round(now - idle, 1),
                     idle_mb=round(idle, 1),
                 )
-
-
-def _resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"process {pid} tells no VmRSS")

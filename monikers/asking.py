@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from monikers.replies import BadReplyError, read_object
 from monikers.words import clip
 from runtime.contract import Json, MonikerError
-from runtime.llm.port import ChatMessage, ChatModel, ChatRequest, data_block
+from runtime.llm.port import ChatMessage, ChatModel, ChatReply, ChatRequest, Model, data_block
 
 T = TypeVar("T")
 
@@ -36,7 +36,15 @@ async def ask_text(llm: ChatModel, asked: ChatRequest, max_chars: int) -> str:
 
     Raises `MonikerError` when it is blank, `LlmError` when the model cannot be reached.
     """
-    reply = await llm.chat(asked)
+    return _words(await llm.chat(asked), asked, max_chars)
+
+
+async def ask_aloud(llm: Model, asked: ChatRequest, max_chars: int) -> str:
+    """As `ask_text`; the answer is shown while it comes."""
+    return _words(await llm.live(asked), asked, max_chars)
+
+
+def _words(reply: ChatReply, asked: ChatRequest, max_chars: int) -> str:
     if not (text := clip(reply.text.strip(), max_chars)):
         raise MonikerError(f"the model {reply.model} answered {asked.purpose} with nothing")
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -42,6 +42,10 @@ _SCHEMA_RULE = (
     '\n\n"data" must fit the JSON Schema under "output_schema" whenever it is given, and must be given at the end.'
 )
 
+_BUDGET_RULE = (
+    '\n\nThe data block holds under "budget_left" how much more may be spent on the task; end it before that is gone.'
+)
+
 
 class PromptedConfig(FrozenModel):
     """How to behave, and the form of the result."""
@@ -57,13 +61,20 @@ class PromptedConfig(FrozenModel):
 
 async def step(ctx: Ctx[PromptedConfig], frame: StepFrame) -> StepOut:
     """One step of the model's own making; see `run_moniker_step`."""
-    return await run_moniker_step(frame, ctx.task, config=ctx.config, llm=ctx.llm, now=ctx.clock.now())
+    left = await ctx.left()
+    return await run_moniker_step(frame, ctx.task, config=ctx.config, llm=ctx.llm, now=ctx.clock.now(), left=left)
 
 
 async def run_moniker_step(
-    frame: StepFrame, task: str, *, config: PromptedConfig, llm: ChatModel, now: datetime
+    frame: StepFrame,
+    task: str,
+    *,
+    config: PromptedConfig,
+    llm: ChatModel,
+    now: datetime,
+    left: Mapping[str, int | float | str] | None = None,
 ) -> StepOut:
-    """Have the model do the step of `frame` for `task`.
+    """Have the model do the step of `frame` for `task`; it is told what is `left` of its budgets, if it has any.
 
     An answer that cannot be used is asked for once more, with the reasons.
     Raises `MonikerError` when that does not help, `LlmError` when the model cannot be reached.
@@ -72,14 +83,29 @@ async def run_moniker_step(
     own = frame.model_copy(update={"state": {key: frame.state[key] for key in frame.state if key != HISTORY}})
     asked = request(
         "stepframe",
-        _CONTRACT + config.instructions + (_SCHEMA_RULE if config.output_schema else ""),
-        _prompt_data(own, task, history, config),
+        _system(config, left),
+        {**_prompt_data(own, task, history, config), **({} if left is None else {"budget_left": dict(left)})},
         json_schema=answer_schema(config.output_schema),
         max_tokens=config.max_tokens,
     )
     out = await ask_json(llm, asked, _reader(own, config, now))
     history.append({"step": frame.step, "heard": _remembered(said(frame)), "text": _remembered([out.text or ""])[0]})
-    return out.model_copy(update={"state": {**out.state, HISTORY: _newest(history, config.max_history_chars)}})
+    state = {**out.state, HISTORY: _newest(history, config.max_history_chars)}
+    return out.model_copy(update={"state": state, "notes": _noted(out.notes, left)})
+
+
+def _noted(notes: str | None, left: Mapping[str, int | float | str] | None) -> str | None:
+    """The model's notes, and what was left of the budgets before the step."""
+    if left is None:
+        return notes
+    told = "budget left before this step: " + ", ".join(f"{name} {amount}" for name, amount in left.items())
+    return f"{notes}; {told}" if notes else told
+
+
+def _system(config: PromptedConfig, left: Mapping[str, int | float | str] | None) -> str:
+    # A rule that does not apply is left out: a call that was recorded without it must be found again.
+    schema_rule = _SCHEMA_RULE if config.output_schema else ""
+    return _CONTRACT + config.instructions + schema_rule + ("" if left is None else _BUDGET_RULE)
 
 
 def _prompt_data(frame: StepFrame, task: str, history: list[Json], config: PromptedConfig) -> Json:

@@ -1,33 +1,41 @@
-"""What a moniker is given as `ctx`: one object a step, made of small services.
-
-Records are the heart of it: a finished call is stored before its result is used, so a step that is run again after a
-crash reads it instead of paying twice. Crash before the record's commit: the call is made again. After: it is read.
-"""
+"""What a moniker is given as `ctx`: one object a step, made of small services over the step's calls."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from runtime.contract import Clock, Files, Json, Log
-from runtime.llm.port import ChatModel, ChatReply, ChatRequest, Usage
-from runtime.session import LiveSession
-from store.actions import ActionKind, NewAction, enqueue
+from runtime.approvals.port import Answer, Question
+from runtime.bounded import RecordLimits
+from runtime.budgets.port import NO_BUDGETS, Budgets, Left
+from runtime.contract import Clock, Files, Json, Log, MonikerError
+from runtime.guard.onstep import GuardService, StepGuard
+from runtime.guard.port import AgentType
+from runtime.guard.secretsgate import Secrets
+from runtime.llm.port import ChatModel, EmbeddingModel, Model, Usage
+from runtime.llm.recorded import RecordedModel
+from runtime.memory.port import Memory
+from runtime.memory.stepmemory import StepMemory
+from runtime.sandbox.port import Programs
+from runtime.sandbox.recorded import StepPrograms
+from runtime.sandbox.walls import Walls
+from runtime.session import LiveSession, taint_row
+from runtime.stepcalls import RESERVED_KINDS, StepCalls, always_owned
+from runtime.tokens import TokenFeed
+from runtime.tools.builtin.python import in_step, run_python
+from runtime.tools.offer import ToolOffer
+from runtime.tools.port import Tools
+from runtime.tools.recorded import StepTools
+from store.actions import ActionKind
 from store.agent_events import AgentEvent, append_event
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue
 from store.ids import SessionId
-from store.jsontext import json_dumps
-from store.records import Record, append_record, list_records
 
 T = TypeVar("T")
-
-
-_NOTHING_USED = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,41 @@ class Services:
     files: Files
     clock: Clock
     log: Any
+    limits: RecordLimits = field(default_factory=RecordLimits)
+    #: sessions pass something on to each other so often at most
+    max_hops: int = 25
+    #: the model that embeds, if there is one
+    embedder: EmbeddingModel | None = None
+    #: where live text goes; without it nobody watches
+    tokens: TokenFeed | None = None
+    tools: ToolOffer = field(default_factory=ToolOffer)
+    #: where programs run; None is a worker that runs none
+    walls: Walls | None = None
+    budgets: Budgets = NO_BUDGETS
+    #: None lets every text pass
+    guard: GuardService | None = None
+    #: what must stand in no row and no log
+    secrets: Secrets = field(default_factory=Secrets)
+
+
+def calls_of(
+    services: Services,
+    session: LiveSession,
+    *,
+    look_for_records: bool,
+    check_ownership: Callable[[], Awaitable[None]] = always_owned,
+) -> StepCalls:
+    """The calls of a session's next step."""
+    return StepCalls(
+        services.db,
+        session,
+        services.clock,
+        limits=services.limits,
+        look_for_records=look_for_records,
+        check_ownership=check_ownership,
+        budgets=services.budgets,
+        secrets=services.secrets,
+    )
 
 
 class StepContext:
@@ -46,28 +89,29 @@ class StepContext:
 
     __slots__ = (
         "_asked",
-        "_calls",
         "_config",
-        "_known",
-        "_look_for_records",
-        "_looking",
-        "_sequence",
+        "_hops",
+        "_memory",
+        "_programs",
         "_services",
         "_session",
-        "usage",
+        "_tools",
+        "calls",
+        "guard",
     )
 
-    def __init__(self, services: Services, session: LiveSession, config: BaseModel, *, look_for_records: bool) -> None:
+    def __init__(self, services: Services, calls: StepCalls, config: BaseModel, *, hops: int = 0) -> None:
+        self.calls = calls
         self._services = services
-        self._session = session
+        self._session = calls.session
         self._config = config
-        self._look_for_records = look_for_records
-        self._known: dict[str, Record] = {}
-        self._looking = asyncio.Lock()
-        self._sequence = 0
+        self._hops = hops
         self._asked = 0
-        self._calls = 0
-        self.usage = _NOTHING_USED
+        self._tools: StepTools | None = None
+        self._programs: StepPrograms | None = None
+        self._memory: Memory | None = None
+        #: see `Ctx.guard`; one a step, the gates' turns are counted
+        self.guard = StepGuard(calls, services.guard, AgentType(calls.session.agent_type))
 
     @property
     def config(self) -> Any:
@@ -90,12 +134,43 @@ class StepContext:
         return self._session.identity.conversation_id
 
     @property
-    def iteration(self) -> int:
-        return self._session.iteration + 1
+    def moniker(self) -> str:
+        """The name of what is run."""
+        return self._session.spec.moniker
 
     @property
-    def llm(self) -> ChatModel:
-        return _RecordedModel(self, self._services.llm)
+    def iteration(self) -> int:
+        return self.calls.iteration
+
+    @property
+    def llm(self) -> Model:
+        services = self._services
+        return RecordedModel(self.calls, services.llm, embedder=services.embedder, tokens=services.tokens)
+
+    @property
+    def tools(self) -> Tools:
+        return self._step_tools()
+
+    @property
+    def sandbox(self) -> Programs:
+        self._step_tools()
+        if self._programs is None:
+            raise MonikerError("this worker runs no programs: it was given no sandbox")
+        return self._programs
+
+    def _step_tools(self) -> StepTools:
+        if self._tools is None:
+            self._tools = StepTools(self.calls, self._services.tools, self.log, self.guard, self.memory)
+            if self._services.walls is not None:
+                self._programs = StepPrograms(self.calls, self._tools, self._services.walls)
+                self._tools.part_of_step(run_python.name, in_step(self.calls, self._tools, self._programs))
+        return self._tools
+
+    @property
+    def memory(self) -> Memory:
+        if self._memory is None:
+            self._memory = StepMemory(self.calls, self._services.db, self._services.embedder, gates=self.guard)
+        return self._memory
 
     @property
     def files(self) -> Files:
@@ -110,25 +185,51 @@ class StepContext:
         bound: Log = self._services.log.bind(session_id=self.session_id, iteration=self.iteration)
         return bound
 
-    async def record(self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool") -> T:
-        """See `Ctx.record`. The result must survive a round trip through JSON."""
-        return await self.recorded(key, fn, kind=kind, digest="")
+    @property
+    def questions(self) -> list[Json]:
+        """What a person has to answer before the step is taken again, as approval items."""
+        return self.calls.questions
 
-    async def recorded(self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str, digest: str) -> T:
-        """`record` for a call whose request may change: a stored result of another `digest` is not used."""
-        earlier = (await self._records()).get(key)
-        if earlier is not None and earlier.digest == digest:
-            return earlier.result  # type: ignore[no-any-return]
-        began = self.clock.monotonic()
-        result = await fn()
-        record = self._record(key, kind, digest, result, (self.clock.monotonic() - began) * 1000)
-        await append_record(self._services.db, record)
-        self._known[key] = record
-        return result
+    @property
+    def usage(self) -> Usage:
+        """What the step's calls have used."""
+        return self.calls.usage
+
+    @property
+    def event_seq(self) -> int:
+        """The number of the last event of this try."""
+        return self.calls.event_seq
+
+    def call_key(self, key: str) -> str:
+        """See `Ctx.call_key`."""
+        return self.calls.call_key(key)
+
+    async def record(
+        self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool", safe_to_repeat: bool = True
+    ) -> T:
+        """See `Ctx.record`. The result must survive a round trip through JSON."""
+        if kind in RESERVED_KINDS:
+            raise MonikerError(f"a record cannot be of kind {kind!r}; that word is the runtime's own")
+        if safe_to_repeat:
+            return await self.calls.recorded(key, fn, kind=kind)
+        return await self.calls.recorded_once(key, fn, kind=kind)
+
+    async def ask(self, key: str, question: Question) -> Answer:
+        """See `Ctx.ask`."""
+        return (await self.calls.answers({key: question}))[key]
+
+    async def ask_all(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
+        """See `Ctx.ask_all`."""
+        return await self.calls.answers(questions)
+
+    async def left(self) -> Left | None:
+        """See `Ctx.left`."""
+        return await self.calls.left()
 
     async def emit(self, kind: str, data: Json) -> None:
         """See `Ctx.emit`."""
-        sequence = self._next()
+        await self.calls.check_ownership()
+        sequence = self.calls.next_event()
         event = AgentEvent(
             id=f"{self.session_id}:{self.iteration}:{sequence}",
             created_at=self.clock.now(),
@@ -136,78 +237,28 @@ class StepContext:
             iteration=self.iteration,
             event_seq=sequence,
             kind=kind,
-            data=data,
+            data=self._services.secrets.clean(data),
+            epoch=self._session.epoch,
+            lane=self._session.lane,
         )
         await append_event(self._services.db, event)
 
     async def enqueue(self, kind: str, *, session_id: str, payload: Json) -> str:
         """See `Ctx.enqueue`."""
+        await self.calls.check_ownership()
         # Counted apart: a step that is repeated skips the numbers of the records it finds, not those of its requests.
         self._asked += 1
         key = f"{self.session_id}:{self.iteration}:asked:{self._asked}"
-        new = NewAction(kind=ActionKind(kind), session_id=SessionId(session_id), payload=payload, idempotency_key=key)
-        return (await enqueue(self._services.db, new)).id
-
-    def next_call(self) -> int:
-        """The number of the model call about to be made in this step."""
-        self._calls += 1
-        return self._calls
-
-    def add_usage(self, usage: Usage) -> None:
-        """Count what a call used, whether it was made or read from its record."""
-        self.usage = self.usage.plus(usage)
-
-    async def _records(self) -> dict[str, Record]:
-        """The step's records; only a step that may have been tried before has any to read."""
-        if self._look_for_records:
-            async with self._looking:
-                await self._look()
-        return self._known
-
-    async def _look(self) -> None:
-        if self._look_for_records:
-            stored = await list_records(self._services.db, self._session.session_id, self.iteration)
-            self._known.update({record.key: record for record in stored})
-            self._look_for_records = False
-
-    def _record(self, key: str, kind: str, digest: str, result: Any, latency_ms: float) -> Record:
-        return Record(
-            id=f"{self.session_id}:{self.iteration}:{key}",
-            created_at=self.clock.now(),
-            session_id=self._session.session_id,
-            iteration=self.iteration,
-            event_seq=self._next(),
-            key=key,
-            kind=kind,
-            digest=digest,
-            result=result,
-            usage=None,
-            latency_ms=latency_ms,
+        hops = self._hops + 1
+        if hops > self._services.max_hops:
+            raise MonikerError(
+                f"sessions have passed this on {self._hops} times, one asking another; STEPWELL_MAX_HOPS allows no more"
+            )
+        new = NewAction(
+            kind=ActionKind(kind),
+            session_id=SessionId(session_id),
+            payload=payload,
+            metadata={"hops": hops, **taint_row(self.calls.taint)},
+            idempotency_key=key,
         )
-
-    def _next(self) -> int:
-        self._sequence += 1
-        return self._sequence
-
-
-class _RecordedModel:
-    """A chat model whose finished calls are records of the step."""
-
-    def __init__(self, context: StepContext, model: ChatModel) -> None:
-        self._context = context
-        self._model = model
-
-    @property
-    def label(self) -> str:
-        return self._model.label
-
-    async def chat(self, request: ChatRequest) -> ChatReply:
-        async def call() -> Json:
-            reply: Json = (await self._model.chat(request)).model_dump(mode="json")
-            return reply
-
-        digest = hashlib.sha256(json_dumps(request.model_dump(mode="json")).encode()).hexdigest()
-        key = f"llm:{self._context.next_call()}"
-        reply = ChatReply.model_validate(await self._context.recorded(key, call, kind="model", digest=digest))
-        self._context.add_usage(reply.usage)
-        return reply
+        return (await enqueue(self._services.db, new)).id

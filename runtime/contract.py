@@ -12,25 +12,47 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, NewType, Protocol, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
-from runtime.llm.port import ChatModel
+from runtime.approvals.port import Answer, Question
+from runtime.guard.judgement import StepGates
+from runtime.llm.port import Model
+from runtime.memory.port import Memory
+from runtime.ports import Clock, Files, FrozenModel, Json, Log, MonikerError, MonikerInputError
+from runtime.sandbox.port import Programs
+from runtime.tools.port import Tools
+
+__all__ = [
+    "MAX_TEXT_CHARS",
+    "MAX_TOKEN_CHARS",
+    "Answer",
+    "Clock",
+    "Ctx",
+    "Files",
+    "FrozenModel",
+    "Json",
+    "Log",
+    "Moniker",
+    "MonikerError",
+    "MonikerInputError",
+    "MonikerName",
+    "Question",
+    "StepFn",
+    "StepFrame",
+    "StepInput",
+    "StepOut",
+    "Wait",
+    "WaitForApproval",
+    "WaitForInput",
+    "WaitUntil",
+]
 
 MonikerName = NewType("MonikerName", str)
 
-Json = dict[str, Any]
-
 MAX_TEXT_CHARS = 1_000_000
 MAX_TOKEN_CHARS = 200
-
-
-class FrozenModel(BaseModel):
-    """A pydantic model that cannot be changed and refuses unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class StepInput(FrozenModel):
@@ -49,6 +71,9 @@ class StepFrame(FrozenModel):
     state: Json = Field(default_factory=dict)
     guidance: Any = None
     inputs: tuple[StepInput, ...] = ()
+    #: what was answered to the items of the `WaitForApproval` of the step before, by their keys; one that an interrupt
+    #: ended early has fewer
+    answers: Mapping[str, Answer] = Field(default_factory=dict)
 
 
 class WaitForInput(FrozenModel):
@@ -66,7 +91,10 @@ class WaitUntil(FrozenModel):
 
 
 class WaitForApproval(FrozenModel):
-    """Wait until a person has answered every item."""
+    """Wait until a person has answered every item; the next step reads the answers in its frame.
+
+    An item is a `Question` as an object, with a `key` of its own; one that is none fails the step.
+    """
 
     kind: Literal["approval"] = "approval"
     items: tuple[Json, ...]
@@ -93,41 +121,6 @@ ConfigT_co = TypeVar("ConfigT_co", bound=BaseModel, covariant=True)
 T = TypeVar("T")
 
 
-class Clock(Protocol):
-    """The one source of time; tests set it."""
-
-    def now(self) -> datetime:
-        """The current time in UTC with microseconds."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that never go back; only differences mean something."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`; a cancelled step leaves at once."""
-        ...
-
-
-class Files(Protocol):
-    """Read-only access to the folders that the operator allowed (`STEPWELL_FILES`)."""
-
-    async def read_text(self, path: str) -> str:
-        """The UTF-8 text of one file.
-
-        Raises `MonikerInputError` when the path leaves the allowed folders, is missing, too large or not text.
-        """
-        ...
-
-
-class Log(Protocol):
-    """A structured logger that already carries the session's ids."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-
-    def warning(self, event: str, **fields: Any) -> Any: ...
-
-
 class Ctx(Protocol[ConfigT_co]):
     """Everything a moniker may use. One object a step; a small fake ships in `runtime.testing`."""
 
@@ -150,8 +143,28 @@ class Ctx(Protocol[ConfigT_co]):
     def iteration(self) -> int: ...
 
     @property
-    def llm(self) -> ChatModel:
+    def llm(self) -> Model:
         """The configured model. Every finished call is a record: after a crash it is read, not paid again."""
+        ...
+
+    @property
+    def tools(self) -> Tools:
+        """The tools that the session's type of agent may use."""
+        ...
+
+    @property
+    def sandbox(self) -> Programs:
+        """Runs programs that a model wrote; they call the same tools. `MonikerError` in a worker without a sandbox."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What this agent's sessions have kept, and a place to keep more."""
+        ...
+
+    @property
+    def guard(self) -> StepGates:
+        """The gates of this deployment, for texts that reach the moniker by ways of its own."""
         ...
 
     @property
@@ -163,12 +176,44 @@ class Ctx(Protocol[ConfigT_co]):
     @property
     def log(self) -> Log: ...
 
-    async def record(self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool") -> T:
+    async def record(
+        self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool", safe_to_repeat: bool = True
+    ) -> T:
         """Run `fn` once and store its JSON result under `key` before it is used.
 
         `key` is unique within the step. Crash before the commit: `fn` runs again when the step is repeated.
-        Crash after it: the stored result is returned and `fn` is not called.
+        Crash after it: the stored result is returned and `fn` is not called. A step that failed and is tried again
+        reads the results of the failed try.
+
+        With `safe_to_repeat=False` that `fn` is about to run is stored first. A step that is tried again and finds
+        that, but no result, does not run it: the session waits until a person says "repeat", "done" (with the result)
+        or "fail", which raises `MonikerError` here. Let what this raises pass: the runner needs it.
         """
+        ...
+
+    async def ask(self, key: str, question: Question) -> Answer:
+        """A person's answer to `question`; the session waits for it, however long, and costs no memory meanwhile.
+
+        `key` is unique within the step. The step is cut short and taken again with the answer: what was called before
+        is read from its records, so put effects that must not be repeated into `record`. Let what this raises pass:
+        the runner needs it. Crash at any time: asked once, answered once.
+        """
+        ...
+
+    async def ask_all(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
+        """As `ask`, for several questions at once: people see all of them, and the step goes on with all answers."""
+        ...
+
+    async def left(self) -> Mapping[str, int | float | str] | None:
+        """How much is left of each limit (`tokens`, `money` as text, `calls`, `steps`, `time_s`, `unpriced_calls`).
+
+        The least of all budgets that apply to the session; None when there are none. It is a record: a step that is
+        tried again reads what it was told first.
+        """
+        ...
+
+    def call_key(self, key: str) -> str:
+        """The idempotency key to hand to a tool with its call `key`: the same however often the step is tried."""
         ...
 
     async def emit(self, kind: str, data: Json) -> None:
@@ -176,7 +221,10 @@ class Ctx(Protocol[ConfigT_co]):
         ...
 
     async def enqueue(self, kind: str, *, session_id: str, payload: Json) -> str:
-        """Ask for an action on another session; returns its id. Repeating the step asks only once."""
+        """Ask for an action on another session; returns its id. Repeating the step asks only once.
+
+        Raises `MonikerError` when sessions have passed the matter on too often (`STEPWELL_MAX_HOPS`).
+        """
         ...
 
 
@@ -196,14 +244,8 @@ class Moniker(Generic[ConfigT]):
     stop_on_done: bool = True
     #: when an `agent_input` reaches a session: at its next step, or not before it waits for input or a moment
     takes_input: Literal["any_step", "at_wait"] = "at_wait"
+    #: who has inputs, guidance and answers pass the guard: the runner, or the moniker itself (`ctx.guard`)
+    gates: Literal["runner", "own"] = "runner"
     #: the config field that `task` fills when the field is left out
     task_field: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
-
-
-class MonikerError(Exception):
-    """A moniker could not do its step."""
-
-
-class MonikerInputError(MonikerError):
-    """The session's config or input cannot be worked with; trying again will not help."""

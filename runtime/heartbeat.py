@@ -10,7 +10,6 @@ from typing import Any
 from runtime.projector import Projector
 from store.clock import Clock
 from store.database import TenantStore
-from store.errors import StoreError
 from store.ids import WorkerId
 from store.workers import Worker, WorkerStatus, save_worker
 
@@ -24,21 +23,18 @@ class Heartbeat:
         self._projector = projector
         self._worker = worker
         self._log = log
-
-    async def run(self) -> None:
-        """Beat until cancelled; a beat that cannot be stored is logged and the next one tries again."""
-        while True:
-            try:
-                await self.beat(WorkerStatus.RUNNING)
-            except StoreError as error:
-                self._log.warning("the heartbeat was not stored; the next one tries again", error=str(error))
-            await self._clock.sleep(self._worker.heartbeat_s)
+        self._beats = 0
+        self._status = WorkerStatus.RUNNING
 
     async def beat(self, status: WorkerStatus) -> None:
-        """Store the row as it is now."""
+        """Store the row as it is now. Once it said that the worker drains, it never again says that it runs."""
+        self._beats += 1
+        if status is not WorkerStatus.RUNNING:
+            self._status = status
         row = dataclasses.replace(
             self._worker,
-            status=status,
+            status=self._status,
+            beats=self._beats,
             heartbeat_at=self._clock.now(),
             journal_version=self._projector.watermark,
         )
@@ -46,7 +42,14 @@ class Heartbeat:
 
 
 def worker_row(
-    db: TenantStore, *, epoch: int, model: str, monikers: list[str], heartbeat_s: float, watermark: int
+    db: TenantStore,
+    *,
+    epoch: int,
+    model: str,
+    monikers: list[str],
+    heartbeat_s: float,
+    watermark: int,
+    lease_s: float = 8.0,
 ) -> Worker:
     """The first row of a worker that starts now."""
     now = db.clock.now()
@@ -62,4 +65,5 @@ def worker_row(
         heartbeat_at=now,
         heartbeat_s=heartbeat_s,
         journal_version=watermark,
+        lease_s=lease_s,
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from runtime.dispatcher import Dispatcher
 from runtime.firstof import first_of
+from runtime.retries import RetryPace
 from store import filters
 from store.actions import Action, ActionStatus, get_action, list_open_actions_of_session, queue_of
 from store.changes import Feed
@@ -34,12 +35,13 @@ _GATHER_S = 0.001
 class Poller:
     """Follows the queue from a version on."""
 
-    def __init__(self, db: TenantStore, dispatcher: Dispatcher, *, version: int, log: Any) -> None:
+    def __init__(self, db: TenantStore, dispatcher: Dispatcher, *, version: int, log: Any, pace: RetryPace) -> None:
         self._db = db
         self._clock: Clock = db.clock
         self._dispatcher = dispatcher
         self._feed: Feed[Action] = Feed(queue_of(db), "changed", version)
         self._log = log
+        self._pace = pace
         self._later: list[tuple[datetime, ActionId]] = []
         self._reread: set[SessionId] = set()
         self._asked = asyncio.Event()
@@ -49,6 +51,11 @@ class Poller:
         self._reread.add(session_id)
         for action_id in action_ids:
             heapq.heappush(self._later, (self._clock.now(), action_id))
+        self._asked.set()
+
+    def look_again(self, action_id: ActionId, moment: datetime) -> None:
+        """Read an action again at `moment` and dispatch it if it is still open: its next try."""
+        heapq.heappush(self._later, (moment, action_id))
         self._asked.set()
 
     async def run(self) -> None:
@@ -72,19 +79,28 @@ class Poller:
         ticket = self._dispatcher.ticket()
         started = 0
         while self._reread:
-            started += self.offer(await self._open_again(), ticket)
+            # A fresh one: an action that was parked since, and for which this read is, must not look stale.
+            again = self._dispatcher.ticket()
+            started += self.offer(await self._open_again(), again)
         while self._later and self._later[0][0] <= self._clock.now():
-            started += self.offer(await self._next_due(), ticket)
+            fresh = self._dispatcher.ticket()  # a try that ended after `ticket` may be the reason for this one
+            started += self._take(await self._next_due(), fresh)
         return started + self.offer([row.item for row in await self._feed.poll(_IS_PENDING)], ticket)
 
     def offer(self, actions: list[Action], ticket: int) -> int:
         """Dispatch the actions that are due, keep the others until they are."""
         now = self._clock.now()
+        overdue = [action for action in actions if action.attempts and _due(action, now)]
+        for action in overdue:  # retries of an earlier worker, all at once: they wait for one another
+            heapq.heappush(self._later, (self._pace.place(now, now), action.id))
+        return self._take([action for action in actions if not (action.attempts and _due(action, now))], ticket)
+
+    def _take(self, actions: list[Action], ticket: int) -> int:
+        now = self._clock.now()
         for action in actions:
-            if action.not_before is not None and action.not_before > now:
-                heapq.heappush(self._later, (action.not_before, action.id))
-        due = [action for action in actions if action.not_before is None or action.not_before <= now]
-        return self._dispatcher.dispatch(due, ticket)
+            if not _due(action, now):
+                heapq.heappush(self._later, (action.not_before or now, action.id))
+        return self._dispatcher.dispatch([action for action in actions if _due(action, now)], ticket)
 
     async def _open_again(self) -> list[Action]:
         session_id = self._reread.pop()
@@ -114,3 +130,7 @@ class Poller:
         if not self._later:
             return _LONGEST_WAIT_S
         return min(max(0.0, (self._later[0][0] - self._clock.now()).total_seconds()), _LONGEST_WAIT_S)
+
+
+def _due(action: Action, now: datetime) -> bool:
+    return action.not_before is None or action.not_before <= now

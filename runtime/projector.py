@@ -9,23 +9,27 @@ folding again changes nothing. After: nothing to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from runtime.firstof import first_of
 from runtime.guests import Guests
+from runtime.ownership import Ownership
 from runtime.session import LiveSession
 from store.agent_state import upsert_agent_state
-from store.agent_steps import AgentStep, journal_of
+from store.agent_steps import AgentStep, append_agent_step
 from store.clock import Clock
 from store.crashpoints import CrashPoint
 from store.database import TenantStore
+from store.errors import StoreError
 from store.ids import SessionId
+from store.lanes import LaneId
 from store.messages import Message, messages_of
 from store.schema import AGENT_STEPS
 from store.session_cursors import save_cursor
 
 _HURRY = 10
+_AFTER_FAILURE_S = 1.0
 _ID_AT = AGENT_STEPS.schema.get_field_index("id")
 
 
@@ -33,14 +37,26 @@ class Projector:
     """Commits steps and keeps their projections at most `interval_s` seconds behind."""
 
     def __init__(
-        self, db: TenantStore, guests: Guests, *, interval_s: float, watermark: int, crash_point: CrashPoint
+        self,
+        db: TenantStore,
+        guests: Guests,
+        ownership: Ownership,
+        *,
+        interval_s: float,
+        watermark: int,
+        crash_point: CrashPoint,
     ) -> None:
         self._db = db
+        self._ownership = ownership
         self._guests = guests
         self._clock: Clock = db.clock
         self._interval_s = interval_s
         self._crash_point = crash_point
         self._committing: dict[str, tuple[LiveSession, AgentStep]] = {}
+        #: stored, but perhaps behind another owner's fence
+        self._uncertain: set[str] = set()
+        #: sessions with a step that the store may hold though it never said so
+        self._unanswered: dict[SessionId, LaneId] = {}
         self._dirty: dict[SessionId, LiveSession] = {}
         self._messages: list[Message] = []
         self._journal_version = watermark
@@ -58,12 +74,36 @@ class Projector:
         return self._watermark
 
     async def commit(self, session: LiveSession, step: AgentStep) -> None:
-        """Store a step; when this returns it is true and folded into `session`."""
+        """Store a step; when this returns it is true and folded into `session`.
+
+        Raises `OwnershipLostError` when another worker may have taken the session over before the commit: the row, if
+        it came too late, is never shown.
+        """
         self._committing[step.id] = (session, step)
         try:
-            await journal_of(self._db, step.session_id).append(step)
+            await append_agent_step(self._db, step)
+            if step.id in self._uncertain:
+                await self._ownership.confirm(session.lane, session.epoch)
+                self.fold(session, step)
+        except StoreError:
+            self._unanswered[session.session_id] = session.lane
+            raise
         finally:
             self._committing.pop(step.id, None)
+            self._uncertain.discard(step.id)
+
+    def drop(self, lanes: Collection[LaneId]) -> None:
+        """Store nothing more of the sessions of `lanes`; whoever waits for a flush of theirs is let go by the next."""
+        self._dirty = {key: session for key, session in self._dirty.items() if session.lane not in lanes}
+        self._unanswered = {key: lane for key, lane in self._unanswered.items() if lane not in lanes}
+
+    def settle(self, session_id: SessionId) -> None:
+        """The session was brought up to the journal after a commit that was not answered: the watermark may move."""
+        self._unanswered.pop(session_id, None)
+
+    def visit(self, point: str) -> None:
+        """Pass a named place where a test may stop the process dead."""
+        self._crash_point(point)
 
     def touch(self, session: LiveSession) -> None:
         """Have the session's row stored with the next flush."""
@@ -89,7 +129,12 @@ class Projector:
             await self._work.wait()
             began = self._clock.monotonic()
             self._flush = asyncio.create_task(self.flush())
-            await asyncio.shield(self._flush)
+            try:
+                await asyncio.shield(self._flush)
+            except StoreError:  # those who wait for it were told; what was to be stored was put back
+                await self._clock.sleep(_AFTER_FAILURE_S)
+                self._work.set()
+                continue
             await self._clock.sleep(self._seconds_left(began, self._interval_s / _HURRY))
             if not self._waiters:
                 await first_of(self._clock.sleep(self._seconds_left(began, self._interval_s)), self._hurry.wait())
@@ -153,14 +198,22 @@ class Projector:
 
     def _on_commit(self, rows: Sequence[tuple[Any, ...]], version: int) -> None:
         """Runs between the commit and its callers: whatever the watermark will cover is folded in here."""
+        fresh = self._ownership.fresh()
         for row in rows:
             entry = self._committing.get(row[_ID_AT])
-            if entry is not None:
-                self._fold(*entry)
-        self._journal_version = max(self._journal_version, version)
+            if entry is None:
+                continue
+            session = entry[0]
+            if fresh and self._ownership.epoch_of(session.lane) == session.epoch:
+                self.fold(*entry)
+            else:
+                self._uncertain.add(row[_ID_AT])
+        if not self._uncertain and not self._unanswered:
+            self._journal_version = max(self._journal_version, version)
         self._work.set()
 
-    def _fold(self, session: LiveSession, step: AgentStep) -> None:
+    def fold(self, session: LiveSession, step: AgentStep) -> None:
+        """Take a stored step into its session and have its projections stored with the next flush."""
         session.apply(step)
         self._dirty[session.session_id] = session
         self._messages += self._guests.messages_of(step, session.identity.conversation_id)

@@ -9,19 +9,20 @@ Crash anywhere in here: the watermark has not moved, the next start does it agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from runtime.guests import Guests
 from runtime.session import new_session, session_of_row
 from runtime.spec import read_spec
-from store.actions import Action, ActionKind, find_create, get_action
+from store.actions import CREATING_KINDS, Action, find_create, get_action
 from store.agent_state import AgentState, SessionStatus, get_agent_states, upsert_agent_state
 from store.agent_steps import AgentStep, answered_actions, journal_of, list_steps_since_version
 from store.database import TenantStore
 from store.errors import NotFoundError
 from store.ids import ActionId, SessionId
+from store.lanes import LaneId
 from store.messages import messages_of, missing_messages
 from store.session_cursors import save_cursor
 
@@ -35,47 +36,62 @@ class Recovered:
 
     #: open actions that a stored step has answered
     answered_ids: set[ActionId] = field(default_factory=set)
-    #: actions that were open: an earlier worker may have begun to carry them out
+    #: actions that were in hand before, with an earlier worker or here, and have not ended
     open_ids: set[ActionId] = field(default_factory=set)
-    repaired: int = 0
 
     def answered(self, action_id: ActionId) -> bool:
         """Whether a stored step has read the action."""
         return action_id in self.answered_ids
 
+    def note_tried(self, action_id: ActionId) -> None:
+        """An action left the worker's hands without an end: what was done of it may be stored."""
+        self.open_ids.add(action_id)
+
     def tried(self, action_id: ActionId) -> bool:
-        """Whether an earlier worker may have begun to carry the action out."""
+        """Whether the action may be half carried out: by an earlier worker, or here before it was put back."""
         return action_id in self.open_ids
 
+    def forget(self, action_id: ActionId) -> None:
+        """An action has ended for good: nobody asks for it again."""
+        self.open_ids.discard(action_id)
+        self.answered_ids.discard(action_id)
 
-async def repair_projections(db: TenantStore, watermark: int) -> tuple[Recovered, int]:
-    """Bring every projection up to the journal; returns what else was found and the new watermark."""
+
+async def repair_projections(
+    db: TenantStore, watermark: int, *, lanes: Collection[LaneId], epoch: int
+) -> tuple[int, int]:
+    """Bring every projection of the sessions of `lanes` up to the journal, as their owner of `epoch`.
+
+    Returns how many sessions lacked something, and the journal version that is reached. A row for which a later owner
+    has answered meanwhile is left as it is.
+    """
     reached = await journal_of(db).version()
-    steps = await list_steps_since_version(db, watermark)
-    recovered, guests = Recovered(), Guests(db)
+    steps = [step for step in await list_steps_since_version(db, watermark) if not step.lane or step.lane in lanes]
+    guests = Guests(db)
     await guests.refresh()
     rows = await get_agent_states(db, {step.session_id for step in steps})
     for step in steps:
-        if step.session_id not in rows and (row := await _row_of_create(db, step)) is not None:
+        if step.session_id not in rows and (row := await _row_of_create(db, step, epoch)) is not None:
             rows[step.session_id] = row
-    changed = [state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group))]
+    # A step from before there were lanes does not say whose it is; its session's row does.
+    steps = [step for step in steps if (row := rows.get(step.session_id)) is None or row.place in lanes]
+    changed = [state for session_id, group in _by_session(steps) if (state := _fold(rows, session_id, group, epoch))]
     await _add_missing_messages(db, steps, rows, guests)
     await upsert_agent_state(db, changed)
-    recovered.repaired = len(changed)
-    return recovered, reached
+    return len(changed), reached
 
 
 def _by_session(steps: Iterable[AgentStep]) -> list[tuple[SessionId, list[AgentStep]]]:
     return [(session_id, list(group)) for session_id, group in groupby(steps, key=lambda step: step.session_id)]
 
 
-async def _row_of_create(db: TenantStore, step: AgentStep) -> AgentState | None:
+async def _row_of_create(db: TenantStore, step: AgentStep, epoch: int) -> AgentState | None:
     """The row that a session began with, when the crash came before it was stored. Its create is in the queue."""
     create = await _create_of(db, step)
     if create is None:
         return None
     spec = read_spec(create.payload, create.id)
-    return new_session(create, spec, step.step_token, owner="", epoch=step.epoch).snapshot()
+    return new_session(create, spec, step.step_token, owner="", epoch=epoch).snapshot()
 
 
 async def _create_of(db: TenantStore, step: AgentStep) -> Action | None:
@@ -84,15 +100,17 @@ async def _create_of(db: TenantStore, step: AgentStep) -> Action | None:
         named = None if step.action_id is None else await get_action(db, step.action_id)
     except NotFoundError:
         named = None
-    return named if named is not None and named.kind is ActionKind.CREATE else await find_create(db, step.session_id)
+    return named if named is not None and named.kind in CREATING_KINDS else await find_create(db, step.session_id)
 
 
-def _fold(rows: dict[SessionId, AgentState], session_id: SessionId, steps: list[AgentStep]) -> AgentState | None:
+def _fold(
+    rows: dict[SessionId, AgentState], session_id: SessionId, steps: list[AgentStep], epoch: int
+) -> AgentState | None:
     """The session's row with `steps` folded in; None when it already had them or there is no row."""
     row = rows.get(session_id)
-    if row is None or steps[-1].iteration <= row.iteration:
+    if row is None or steps[-1].iteration <= row.iteration or row.epoch > epoch:
         return None
-    session = session_of_row(row, owner=row.owner or "", epoch=row.epoch)
+    session = session_of_row(row, owner=row.owner or "", epoch=epoch)
     for step in steps:
         session.apply(step)
     return session.snapshot()
@@ -117,5 +135,6 @@ async def _add_missing_messages(
 
 async def know_answered(db: TenantStore, recovered: Recovered, actions: Iterable[Action]) -> None:
     """Note the open actions, and which of them were read by a stored step before the last worker died."""
-    recovered.open_ids |= {action.id for action in actions}
-    recovered.answered_ids |= await answered_actions(db, list(recovered.open_ids))
+    open_ids = {action.id for action in actions}
+    recovered.open_ids |= open_ids
+    recovered.answered_ids |= await answered_actions(db, list(open_ids))

@@ -11,109 +11,88 @@ the next owner takes it again from the records of its calls. Killed after the co
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
+from datetime import timedelta
 from typing import Any, assert_never
 
 from pydantic import BaseModel
 
 from runtime.agent_core import InterruptMixin, PauseMixin, StopMixin
-from runtime.context import Services, StepContext
-from runtime.contract import (
-    Json,
-    Moniker,
-    MonikerError,
-    StepFrame,
-    StepInput,
-    StepOut,
-    WaitForApproval,
-    WaitForInput,
-    WaitUntil,
-)
-from runtime.errors import ParkedError, RefusedError
+from runtime.context import Services, StepContext, calls_of
+from runtime.contract import Moniker, MonikerError, StepFrame, StepOut, WaitUntil
+from runtime.decisions import Decision, Horizon, Move, Situation, decide, limit_reached, status_after
+from runtime.errors import OwnershipLostError, RefusedError, SpentError
 from runtime.firstof import first_of
-from runtime.llm.port import LlmError, Usage
+from runtime.guard.errors import GateFailedError
+from runtime.llm.port import LlmError
+from runtime.ownership import Ownership
 from runtime.projector import Projector
-from runtime.session import Guidance, LiveSession, why_waiting
+from runtime.reading import Reading, next_reading
+from runtime.retries import RetryPolicy
+from runtime.rollback import before_turn, rollback_step
+from runtime.session import Guidance, LiveSession
+from runtime.slots import Asker, Slots
+from runtime.stepcall import StepCall, StepCutError, is_being_cancelled, uncancel
+from runtime.steprows import Taken, asking_row, ended_row, failed_row
+from runtime.trying import NextTry, next_try, said_by_moniker, words_of
+from runtime.turns import Turns
+from runtime.watchers import Watchers
+from runtime.worktime import WorkTime
 from store.actions import Action
 from store.agent_state import SessionStatus
 from store.agent_steps import AgentStep, StepStatus
-from store.conversations import Delivery
+from store.clock import SystemChance
 from store.errors import StoreError
-from store.ids import ActionId, step_id
-from store.messages import posts_after
+from store.ids import ActionId
 
-
-class Move(Enum):
-    """What a runner does next."""
-
-    STEP = auto()  # take a step
-    HOLD = auto()  # stay in memory until there is news or the wait is over
-    REST = auto()  # leave memory
+NO_RETRIES = RetryPolicy(SystemChance(), max_attempts=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A move and the status that the session has with it."""
+class Workplace:
+    """What all runners of a worker share. `forget` is called, without an await, when one has left memory."""
 
-    move: Move
-    status: SessionStatus
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """An `agent_input` and the future that its handler waits for."""
-
-    action: Action
-    ended: asyncio.Future[None]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one step reads."""
-
-    guidance: Guidance | None = None
-    turn: Turn | None = None
-    inputs: tuple[StepInput, ...] = ()
-    pulled_to: int | None = None
+    services: Services
+    projector: Projector
+    ownership: Ownership
+    slots: Slots
+    #: seconds: a session that waits no longer than this stays in memory
+    hold_s: float
+    forget: Callable[[Runner], None]
+    retries: RetryPolicy = NO_RETRIES
 
 
 class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
-    """Runs one session until it rests. `forget` is called, without an await, when it has left memory."""
+    """Runs one session until it rests. `reopened` says that it was in memory before: its step may have been tried."""
 
     def __init__(
-        self,
-        session: LiveSession,
-        moniker: Moniker[Any],
-        config: BaseModel,
-        *,
-        services: Services,
-        projector: Projector,
-        hold_s: float,
-        reopened: bool,
-        forget: Callable[[Runner], None],
+        self, session: LiveSession, moniker: Moniker[Any], config: BaseModel, workplace: Workplace, *, reopened: bool
     ) -> None:
         super().__init__(interrupts=session.guidance)
         self.session = session
         self._moniker = moniker
         self._config = config
-        self._services = services
-        self._projector = projector
-        self._hold_s = hold_s
+        self._services = workplace.services
+        self._projector = workplace.projector
+        self._ownership = workplace.ownership
+        self._slots = workplace.slots
+        self._retries = workplace.retries
+        self._hold_s = workplace.hold_s
+        self._forget = workplace.forget
+        self._turns = Turns(session, at_any_step=moniker.takes_input == "any_step")
+        self._time = WorkTime(session, self._services.clock)
+        self._call = StepCall(moniker, self._time)
+        self._watchers = Watchers()
         self._may_have_records = reopened
-        self._forget = forget
-        self._turns: deque[Turn] = deque()
-        self._turn: Turn | None = None
+        #: the moment (monotonic) of the next try of a step that failed
+        self._retry_at: float | None = None
+        #: the input that the running turn has to make room for
+        self._rollback_by: ActionId | None = None
         self._draining = False
-        self._calling = False
-        #: the loop's timer rang; it may be a little ahead of the clock that counts the runtime
-        self._out_of_time = False
-        self._active_since = services.clock.monotonic()
-        self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        if session.status is SessionStatus.PAUSED:
+        #: it left because the store could not be reached, not because it wanted to rest
+        self.lost_store = False
+        if self.is_paused_by_a_person:
             self.request_pause()
 
     # What others ask of it.
@@ -123,35 +102,86 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
 
         It raises `RefusedError` when the session ends first, `ParkedError` when it rests before it has read it.
         """
-        turn = Turn(action, asyncio.get_running_loop().create_future())
-        if self.session.turn == action.id:
-            self._turn = turn
-        else:
-            self._turns.append(turn)
+        turn = self._turns.hand_over(action)
         self.nudge()
         return turn.ended
+
+    def roll_back(self, action: Action) -> asyncio.Future[None]:
+        """Take the running turn back and begin the turn of `action` in its place; without one, like `hand_over`.
+
+        What waits behind the running turn stays. The future is as that of `hand_over`.
+        """
+        turn = self._turns.put_first(action)
+        if self.turn is not None:
+            self._rollback_by = action.id
+            self.cancel_step()
+        self.nudge()
+        return turn.ended
+
+    @property
+    def turn(self) -> ActionId | None:
+        """The turn that is running, be it that its first step is not stored yet."""
+        return self._turns.running_id
+
+    @property
+    def inputs_wait(self) -> bool:
+        """Whether there are inputs that no turn has begun with."""
+        return self._turns.any_wait
+
+    @property
+    def is_paused_by_a_person(self) -> bool:
+        """Whether only a person lets it go on: one that is paused for a spent budget looks again by itself."""
+        return self.session.status is SessionStatus.PAUSED and self.session.budget is None
+
+    def interrupt(self, guidance: Guidance) -> None:
+        """Have the next step read `guidance`; a step that waits for its next try is tried at once."""
+        self._retry_at = None
+        super().interrupt(guidance)
+
+    def withdraw(self, action_id: ActionId) -> bool:
+        """Take an input back that no step has read; its handler gets a `RefusedError`. False when there is none."""
+        withdrawn = self._turns.withdraw(action_id)
+        if withdrawn:
+            self.nudge()
+        return withdrawn
 
     def drain(self) -> None:
         """Leave after the running step, with the session as it is: another start carries it on."""
         self._draining = True
         self.nudge()
 
+    def abandon(self) -> None:
+        """Leave at once and store nothing: another worker has the session."""
+        self._draining = True
+        if self._task is not None:
+            self._task.cancel()
+
     def cancel_step(self) -> None:
         """Cancel the moniker's call, if one runs; a commit is never cancelled."""
-        if self._calling:
+        if self._call.runs:
             super().cancel_step()
+
+    def go_on_when_answered(self) -> None:
+        """Have the session go on if all that it asked is answered now; else it rests again."""
+        session, now = self.session, self._services.clock.now()
+        if session.is_answered and session.status is SessionStatus.WAITING:
+            session.enter(SessionStatus.RUNNING, "answered", now)
+        else:  # whoever looks on sees by the stamp that it asks less than before
+            session.enter(session.status, session.reason, now)
+        self._projector.touch(self.session)
+        self.nudge()
 
     def nudge(self) -> None:
         super().nudge()
-        self._look_at_watchers()
+        self._watchers.look()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when `condition` holds or the runner has left; it is looked at whenever something changes."""
-        if condition() or self._left():
-            return
-        future = asyncio.get_running_loop().create_future()
-        self._watchers.append((condition, future))
-        await future
+        if not self._left():
+            await self._watchers.until(condition)
+
+    def _left(self) -> bool:
+        return self._task is not None and self._task.done()
 
     # The loop.
 
@@ -162,9 +192,16 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
         except asyncio.CancelledError:
             if not self._draining:
                 raise
+        except OwnershipLostError as error:
+            self._services.log.warning(
+                "a session was taken over by another worker; its last step here is not shown",
+                session_id=self.session.session_id,
+                error=str(error),
+            )
         except StoreError as error:
+            self.lost_store = True
             self._services.log.error(
-                "a session lost its store; it goes on when a worker opens it again",
+                "a session lost its store; it goes on when the store is back",
                 session_id=self.session.session_id,
                 error=str(error),
             )
@@ -173,388 +210,239 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
 
     async def _run(self) -> None:
         while True:
-            decision = self._decide()
+            decision = self._with_slot(self._decide())
             self._enter(decision)
             match decision.move:
                 case Move.STEP:
+                    if not self._ownership.fresh():
+                        await self._ownership.until_fresh()
+                        continue
                     await self._step()
+                    self._slots.step_ended(self.session.session_id)
                 case Move.HOLD:
                     await self._hold()
+                case Move.ROLL_BACK:
+                    await self._roll_back()
                 case Move.REST:
+                    kept = self.session.inbox()
                     await self._projector.stored(self.session)
-                    # Something may have been asked while the row was stored; from here to the end nothing awaits.
-                    if self._decide() == decision:
+                    # Something may have been asked while the row was stored, of a paused session too, which goes on
+                    # resting: whoever opens it next reads the row. From here to the end nothing awaits.
+                    if self._decide() == decision and self.session.inbox() == kept:
                         return
                 case _:
                     assert_never(decision.move)
 
     def _decide(self) -> Decision:
-        """What to do between two steps: stop, then pause, limits, interrupts, inputs, and the wait asked for."""
-        session = self.session
-        if session.ended:
-            return Decision(Move.REST, session.status, session.reason)
-        if self.stop_requested:
-            return Decision(Move.REST, SessionStatus.STOPPED, "destroyed")
-        if self._draining:
-            return Decision(Move.REST, session.status, session.reason)
-        if self.pause_requested:
-            return Decision(Move.REST, SessionStatus.PAUSED, "paused")
-        if (limit := self._limit_reached()) is not None:
-            return Decision(Move.REST, SessionStatus.STOPPED, limit)
-        if self.next_interrupt() is not None or (self._turns and self._takes_inputs()):
-            return Decision(Move.STEP, SessionStatus.RUNNING)
-        return self._decide_wait()
+        return self._within_budget(self._decide_freely())
 
-    def _decide_wait(self) -> Decision:
-        wait = self.session.wait
-        match wait:
-            case None:
-                return Decision(Move.STEP, SessionStatus.RUNNING)
-            case WaitUntil():
-                left = self._seconds_until(wait)
-                if left <= 0:
-                    return Decision(Move.STEP, SessionStatus.RUNNING)
-                if left <= self._hold_s:
-                    return Decision(Move.HOLD, SessionStatus.RUNNING, self.session.reason)
-            case WaitForInput() | WaitForApproval():
-                pass
-            case _:
-                assert_never(wait)
-        return Decision(Move.REST, SessionStatus.WAITING, why_waiting(wait))
+    def _within_budget(self, decision: Decision) -> Decision:
+        """`decision`, but no step, nor any other end of the pause, while a budget is spent."""
+        waits = decision.status is SessionStatus.WAITING and self.session.budget is not None
+        if not (decision.move is Move.STEP or waits):
+            return decision
+        spent = self._services.budgets.hindrance(self.session)
+        return decision if spent is None else Decision(Move.REST, SessionStatus.PAUSED, spent.words, spent.mark())
 
-    def _limit_reached(self) -> str | None:
-        spec = self.session.spec
-        if spec.max_steps is not None and self.session.steps >= spec.max_steps:
-            return f"max_steps {spec.max_steps} reached"
-        if spec.max_runtime_s is not None and (self._out_of_time or self._runtime_s() >= spec.max_runtime_s):
-            return _runtime_limit(spec.max_runtime_s)
-        return None
+    def _decide_freely(self) -> Decision:
+        return decide(
+            self.session,
+            Situation(
+                horizon=self._horizon(),
+                stop=self.stop_requested,
+                drain=self._draining,
+                roll_back=self._rollback_by is not None,
+                pause=self.pause_requested,
+                limit=limit_reached(self.session, self._time.left()),
+                retry_in_s=self._seconds_to_retry(),
+                is_asked=self._is_asked(),
+            ),
+        )
 
-    def _takes_inputs(self) -> bool:
-        if self._moniker.takes_input == "any_step" or isinstance(self.session.wait, WaitForInput):
-            return True
-        # A wait for a moment ends early, but not within a turn: that one ends first.
-        return isinstance(self.session.wait, WaitUntil) and self.session.turn is None
+    def _horizon(self) -> Horizon:
+        return Horizon(self._services.clock.now(), self._hold_s)
+
+    def _seconds_to_retry(self) -> float:
+        return 0.0 if self._retry_at is None else self._retry_at - self._services.clock.monotonic()
+
+    def _is_asked(self) -> bool:
+        turns = self._turns
+        return turns.cut_short is not None or self.next_interrupt() is not None or turns.next() is not None
+
+    def _with_slot(self, decision: Decision) -> Decision:
+        """`decision`, but a step only with a slot; every other move gives the slots back."""
+        reason = None
+        if decision.move is Move.STEP:
+            reason = self._slots.take(self._asker())
+        else:
+            self._slots.leave(self.session.session_id, self.session.identity.agent_id)
+        if reason is None:
+            self._time.go_on()
+            return decision
+        self._time.stand_still()
+        return Decision(Move.HOLD, SessionStatus.RUNNING, reason)
+
+    def _asker(self) -> Asker:
+        session, urgency = self.session, self._turns.urgency
+        return Asker(
+            session.session_id,
+            session.identity.agent_id,
+            session.spec.max_concurrent,
+            session.spec.urgency if urgency is None else urgency,
+            wake=self.nudge,
+        )
 
     def _enter(self, decision: Decision) -> None:
         session = self.session
         if (session.status, session.reason) != (decision.status, decision.reason):
-            session.enter(decision.status, decision.reason, self._services.clock.now())
+            now = self._services.clock.now()
+            # Each pause is asked about once: its question has a number of its own.
+            budget = None if decision.budget is None else {**decision.budget, "n": round(now.timestamp() * 1000)}
+            session.enter(decision.status, decision.reason, now, budget=budget)
             self._projector.touch(session)
-        self._look_at_watchers()
+        self._watchers.look()
 
     async def _hold(self) -> None:
-        wait = self.session.wait
-        left = self._seconds_until(wait) if isinstance(wait, WaitUntil) else 0.0
+        if self._time.is_idle:  # for a slot: whoever gives it nudges
+            await self._news.wait()
+            self._news.clear()
+            return
+        wait, left = self.session.wait, self._seconds_to_retry()
+        if left <= 0 and isinstance(wait, WaitUntil):
+            left = self._horizon().seconds_until(wait)
         await first_of(self._services.clock.sleep(max(0.0, left)), self._news.wait())
         self._news.clear()
 
-    def _seconds_until(self, wait: WaitUntil) -> float:
-        return (wait.time - self._services.clock.now()).total_seconds()
-
     # One step.
 
+    async def _still_owned(self) -> None:
+        """Return when it is certain that the session is still this worker's; raises `OwnershipLostError` when not."""
+        if not self._ownership.fresh():
+            await self._ownership.until_fresh()
+        if self._ownership.epoch_of(self.session.lane) != self.session.epoch:
+            raise OwnershipLostError(f"lane {self.session.lane!r} was claimed by another worker meanwhile")
+
     async def _step(self) -> None:
-        reading = await self._read()
-        context = StepContext(self._services, self.session, self._config, look_for_records=self._may_have_records)
+        self._retry_at = None
+        reading = await next_reading(self._services.db, self.session, self._turns, self.next_interrupt())
+        if self._rollback_by is not None:  # asked for while the posts were read
+            return
+        calls = calls_of(
+            self._services,
+            self.session,
+            look_for_records=self._may_have_records,
+            check_ownership=self._still_owned,
+        )
+        if (came := reading.taint).tainted:
+            calls.add_taint(came.sources)
+        context = StepContext(self._services, calls, self._config, hops=reading.hops_in(self.session))
         began = self._services.clock.monotonic()
         frame = self.session.frame(None if reading.guidance is None else reading.guidance.value, reading.inputs)
+        failure: Exception | None = None
         try:
-            out = _checked(await self._call(context, frame))
-            step = self._step_of(out, frame, reading, context.usage, began)
-        except _StepCutError:
+            out = await self._call.answer(context, frame, self._may_cut)
+            step = self._ended_row(self._taken(frame, reading, context, began), out)
+        except StepCutError:
+            self._may_have_records = True
             return
+        except OwnershipLostError:
+            raise
         except Exception as error:  # whatever a moniker raises or answers is the session's error, never the worker's
-            step = self._failed_step(frame, error, reading, context.usage, began)
-        await self._commit(step)
+            failure = error
+            if not context.questions and (later := next_try(self.session, error, context.event_seq, self._retries)):
+                await self._try_later(later, error)
+                return
+            step = self._failed_row(self._taken(frame, reading, context, began), error)
+        if context.questions:
+            failure = None
+            step = asking_row(self.session, self._taken(frame, reading, context, began), context.questions)
+        await self._commit(step, failure)
 
-    async def _read(self) -> Reading:
-        """Take what the step reads: one interrupt, or one input, and what a pulling session has missed."""
-        interrupt = self.next_interrupt()
-        if interrupt is not None:
-            return Reading(guidance=interrupt)
-        if self._turns and self._takes_inputs():
-            self._turn = self._turns.popleft()
-            return Reading(turn=self._turn, inputs=(_input_of(self._turn.action),))
-        if self.session.spec.delivery is Delivery.PULL:
-            return await self._pull()
-        return Reading()
+    def _may_cut(self) -> bool:
+        return self.stop_requested or self._rollback_by is not None
 
-    async def _pull(self) -> Reading:
-        conversation_id = self.session.identity.conversation_id
-        if conversation_id is None:
-            return Reading()
-        posts, reached = await posts_after(self._services.db, conversation_id, self.session.pulled_to)
-        inputs = [
-            StepInput(text=post.text or "", data=_object(post.data), sender=post.user_id, message_id=post.message_id)
-            for post in posts
-        ]
-        return Reading(inputs=tuple(inputs), pulled_to=reached)
+    async def _try_later(self, later: NextTry, error: Exception) -> None:
+        """Have the step tried again. The count is stored before that: a restart does not begin at one."""
+        clock, session, most = self._services.clock, self.session, self._retries.max_attempts
+        at = (clock.now() + timedelta(seconds=later.delay_s)).isoformat(timespec="seconds")
+        words = self._services.secrets.redact(words_of(error))
+        said = f"try {later.tried} of {most} failed: {words}; next try at {at}"
+        self._services.log.warning("a step failed; it is tried again", session_id=session.session_id, said=said)
+        self._retry_at = clock.monotonic() + later.delay_s
+        session.enter(SessionStatus.RUNNING, said, clock.now())
+        await self._projector.stored(session)
 
-    async def _call(self, context: StepContext, frame: StepFrame) -> StepOut:
-        """Run the moniker within what is left of `max_runtime_s`; raises `_StepCutError` when it is cut short."""
-        limit = self.session.spec.max_runtime_s
-        self._calling = True
-        try:
-            if limit is None:
-                return await self._moniker.step(context, frame)
-            return await self._call_within(max(0.0, limit - self._runtime_s()), context, frame)
-        except asyncio.CancelledError as error:
-            if not _is_being_cancelled():
-                raise MonikerError("the step was cancelled by something that it awaited") from error
-            if not self.stop_requested:
-                raise
-            _uncancel()
-            raise _StepCutError from None
-        finally:
-            self._calling = False
-
-    async def _call_within(self, seconds: float, context: StepContext, frame: StepFrame) -> StepOut:
-        cut = asyncio.timeout(seconds)
-        try:
-            async with cut:
-                return await self._moniker.step(context, frame)
-        except TimeoutError:
-            if not cut.expired():  # the moniker's own time-out is its error, not the limit
-                raise
-            self._out_of_time = True
-            raise _StepCutError from None
-
-    async def _commit(self, step: AgentStep) -> None:
-        await self._projector.commit(self.session, step)
-        self._may_have_records = False
-        self._active_since = self._services.clock.monotonic()
-        self._end_turn(step)
-        self._look_at_watchers()
-
-    def _end_turn(self, step: AgentStep) -> None:
-        if self._turn is None or self.session.turn is not None:
-            return
-        turn, self._turn = self._turn, None
-        if turn.ended.done():
-            return
-        if step.status is StepStatus.ERROR:
-            turn.ended.set_exception(RefusedError(f"the turn failed: {step.error}"))
-        else:
-            turn.ended.set_result(None)
-
-    # The rows.
-
-    def _step_of(self, out: StepOut, frame: StepFrame, reading: Reading, used: Usage, began: float) -> AgentStep:
-        status = self._status_after(out)
-        turn = self._turn_after(reading, status)
-        return self._row(
-            frame,
-            reading,
-            status=status,
-            turn=turn,
-            usage=self._usage(used),
-            latency_ms=self._ms_since(began),
-            next_step_token=out.next_step,
-            text=out.text,
-            data=out.data,
-            state=out.state,
-            notes=out.notes,
-            wait=None if out.wait is None else out.wait.model_dump(mode="json"),
+    def _taken(self, frame: StepFrame, reading: Reading, context: StepContext, began: float) -> Taken:
+        clock = self._services.clock
+        return Taken(
+            frame=frame,
+            reading=reading,
+            used=context.usage,
+            runtime_s=self._time.seconds(),
+            latency_ms=round((clock.monotonic() - began) * 1000, 3),
+            ended_at=clock.now(),
+            spent=context.calls.spent,
+            taint=context.calls.taint,
         )
 
-    def _failed_step(
-        self, frame: StepFrame, error: Exception, reading: Reading, used: Usage, began: float
-    ) -> AgentStep:
-        message = str(error) if isinstance(error, MonikerError | LlmError) else f"{type(error).__name__}: {error}"
+    def _ended_row(self, taken: Taken, out: StepOut) -> AgentStep:
+        chosen = self.session.spec.stop_on_done
+        stops = self._moniker.stop_on_done if chosen is None else chosen
+        status = status_after(out, Horizon(taken.ended_at, self._hold_s), stops_when_done=stops)
+        goes_on = self._turns.going_on(taken.reading.turn_in(self.session)) if status is StepStatus.RUNNING else None
+        return ended_row(self.session, taken, out, status, goes_on)
+
+    def _failed_row(self, taken: Taken, error: Exception) -> AgentStep:
+        tried, said = 0 if self.session.tries is None else self.session.tries.count, words_of(error)
+        said = self._services.secrets.redact(said)
+        message = f"{said} (try {tried} of {self._retries.max_attempts})" if tried > 1 else said
         self._services.log.warning(
             "a step failed; the session rests until it is resumed",
             session_id=self.session.session_id,
             iteration=self.session.steps,
             error=message,
-            exc_info=None if isinstance(error, MonikerError | LlmError) else error,
+            exc_info=None if isinstance(error, MonikerError | LlmError | GateFailedError) else error,
         )
-        return self._row(
-            frame,
-            reading,
-            status=StepStatus.ERROR,
-            turn=None,
-            usage=self._usage(used),
-            latency_ms=self._ms_since(began),
-            next_step_token=frame.step,
-            state=self.session.context,
-            error=message,
-        )
+        return failed_row(self.session, taken, message, keeps_inputs=isinstance(error, GateFailedError))
 
-    def _row(
-        self,
-        frame: StepFrame,
-        reading: Reading,
-        *,
-        status: StepStatus,
-        turn: ActionId | None,
-        usage: Json,
-        latency_ms: float,
-        next_step_token: str,
-        state: Json,
-        text: str | None = None,
-        data: Json | None = None,
-        notes: str | None = None,
-        wait: Json | None = None,
-        error: str | None = None,
-    ) -> AgentStep:
-        session = self.session
-        return AgentStep(
-            id=step_id(session.session_id, session.steps),
-            created_at=self._services.clock.now(),
-            agent_id=session.identity.agent_id,
-            session_id=session.session_id,
-            action_id=self._action_of(reading),
-            iteration=session.steps,
-            step_token=frame.step,
-            next_step_token=next_step_token,
-            status=status,
-            text=text,
-            data=data,
-            state=state,
-            guidance=_what_was_read(reading, turn),
-            notes=notes,
-            wait=wait,
-            latency_ms=latency_ms,
-            error=error,
-            usage=usage,
-            epoch=session.epoch,
-        )
+    async def _roll_back(self) -> None:
+        """Store that the running turn is taken back; its input's action fails.
 
-    def _action_of(self, reading: Reading) -> ActionId | None:
-        """The action that a step answers: what it read, else the turn it belongs to, else the create."""
-        if reading.guidance is not None:
-            return reading.guidance.action_id
-        if reading.turn is not None:
-            return reading.turn.action.id
-        create = self.session.spec.action_id
-        return self.session.turn or (None if create is None else ActionId(create))
+        Crash before the row: both inputs are open, the newer one rolls the older one back again. After it: the journal
+        says that the turn was taken back, and which input comes next.
+        """
+        if is_being_cancelled() and not (self._draining or self.stop_requested):
+            uncancel()  # the step ended by itself although it was cut
+        by, turn = self._rollback_by, self.turn
+        self._rollback_by = self._retry_at = None
+        if by is None or turn is None:
+            return  # it has ended by itself meanwhile
+        session, now = self.session, self._services.clock.now()
+        before = await before_turn(self._services.db, session, turn)
+        self._projector.visit("rollback.before_row")
+        await self._store(rollback_step(session, before, turn, by, self._moniker.first_step, now))
+        self._projector.visit("rollback.after_row")
+        self._turns.take_back(by)
 
-    def _status_after(self, out: StepOut) -> StepStatus:
-        if out.done and self._stops_when_done():
-            return StepStatus.DONE
-        match out.wait:
-            case None:
-                return StepStatus.RUNNING
-            case WaitUntil():
-                return StepStatus.RUNNING if self._seconds_until(out.wait) <= self._hold_s else StepStatus.WAITING
-            case WaitForInput() | WaitForApproval():
-                return StepStatus.WAITING
-            case _:
-                assert_never(out.wait)
+    async def _commit(self, step: AgentStep, failure: Exception | None) -> None:
+        await self._store(step)
+        self._turns.end(None if failure is None else _turn_failed(step, failure))
 
-    def _stops_when_done(self) -> bool:
-        chosen = self.session.spec.stop_on_done
-        return self._moniker.stop_on_done if chosen is None else chosen
-
-    def _turn_after(self, reading: Reading, status: StepStatus) -> ActionId | None:
-        """The turn that goes on after this step, if one does."""
-        if status is not StepStatus.RUNNING or self._moniker.takes_input == "any_step":
-            return None
-        return self.session.turn if reading.turn is None else reading.turn.action.id
-
-    def _usage(self, used: Usage) -> Json:
-        before = self.session.usage
-        return {
-            "steps": self.session.steps + 1,
-            "runtime_s": round(self._runtime_s(), 6),
-            "calls": before.get("calls", 0) + used.calls,
-            "input_tokens": before.get("input_tokens", 0) + used.input_tokens,
-            "output_tokens": before.get("output_tokens", 0) + used.output_tokens,
-        }
-
-    def _runtime_s(self) -> float:
-        """Seconds of work so far: stored ones and those since the last commit or start."""
-        return float(self.session.usage.get("runtime_s", 0.0)) + self._services.clock.monotonic() - self._active_since
-
-    def _ms_since(self, began: float) -> float:
-        return round((self._services.clock.monotonic() - began) * 1000, 3)
+    async def _store(self, step: AgentStep) -> None:
+        await self._projector.commit(self.session, step)
+        self._may_have_records = False
+        self._time.begin_again()
+        self._watchers.look()
 
     # Leaving.
 
     def _leave(self) -> None:
-        for turn in [*([self._turn] if self._turn else []), *self._turns]:
-            if not turn.ended.done():
-                turn.ended.set_exception(self._unread(turn))
-        self._turns.clear()
+        self._turns.leave()
+        self._slots.leave(self.session.session_id, self.session.identity.agent_id)
         self._forget(self)
-        for _, future in self._watchers:
-            if not future.done():
-                future.set_result(None)
-
-    def _unread(self, turn: Turn) -> Exception:
-        if self.session.ended:
-            why = self.session.reason or self.session.status.value
-            return RefusedError(f"session {self.session.session_id!r} ended before the turn did ({why})")
-        return ParkedError(f"session {self.session.session_id!r} rests; action {turn.action.id} stays open")
-
-    def _left(self) -> bool:
-        return self._task is not None and self._task.done()
-
-    def _look_at_watchers(self) -> None:
-        if not self._watchers:
-            return
-        met = [entry for entry in self._watchers if entry[0]()]
-        self._watchers = [entry for entry in self._watchers if entry not in met]
-        for _, future in met:
-            if not future.done():
-                future.set_result(None)
+        self._watchers.release()
 
 
-class _StepCutError(Exception):
-    """The step was cut short by a stop or a limit: it never was."""
-
-
-def _checked(out: Any) -> StepOut:
-    if not isinstance(out, StepOut):
-        raise MonikerError(f"the step answered {type(out).__name__}; it must answer a StepOut")
-    return out
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _uncancel() -> None:
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-
-
-def _runtime_limit(limit: float) -> str:
-    return f"max_runtime_s {limit:g} reached"
-
-
-def _what_was_read(reading: Reading, turn: ActionId | None) -> Json | None:
-    read: Json = {}
-    if reading.guidance is not None:
-        read["guidance"] = reading.guidance.value
-    if reading.inputs:
-        read["inputs"] = [item.model_dump(mode="json", exclude_none=True) for item in reading.inputs]
-    if turn is not None:
-        read["turn"] = turn
-    if reading.pulled_to is not None:
-        read["pulled_to"] = reading.pulled_to
-    return read or None
-
-
-def _input_of(action: Action) -> StepInput:
-    payload = action.payload if isinstance(action.payload, dict) else {}
-    about = action.metadata if isinstance(action.metadata, dict) else {}
-    return StepInput(
-        text=str(payload.get("text") or ""),
-        data=_object(payload.get("data")),
-        sender=_text(about.get("sender")),
-        message_id=_text(about.get("message_id")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _object(value: Any) -> Json | None:
-    if value is None or isinstance(value, dict):
-        return value
-    return {"value": value}
+def _turn_failed(step: AgentStep, failure: Exception) -> Exception:
+    kind = RefusedError if said_by_moniker(failure) else SpentError
+    return kind(f"the turn failed: {step.error}")

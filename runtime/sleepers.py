@@ -7,6 +7,7 @@ import heapq
 from datetime import datetime, timedelta
 from typing import Any
 
+from runtime.approvals.deadlines import Deadlines
 from runtime.contract import MonikerInputError
 from runtime.errors import ParkedError, RefusedError
 from runtime.firstof import first_of
@@ -16,7 +17,8 @@ from store.clock import Clock
 from store.errors import StoreError
 from store.ids import SessionId
 
-_LONGEST_WAIT_S = 60.0
+#: a wall clock that was wrong and is right again delays nobody for longer
+_LONGEST_WAIT_S = 5.0
 _AFTER_FAILURE = timedelta(seconds=1)
 
 
@@ -49,7 +51,10 @@ class SleepList:
 class Sleepers:
     """Opens each sleeping session when its moment has come."""
 
-    def __init__(self, registry: Registry, sleeping: SleepList, clock: Clock, log: Any) -> None:
+    def __init__(
+        self, registry: Registry, sleeping: SleepList, clock: Clock, log: Any, deadlines: Deadlines | None = None
+    ) -> None:
+        self._deadlines = deadlines
         self._registry = registry
         self._sleeping = sleeping
         self._clock = clock
@@ -77,4 +82,6 @@ class Sleepers:
     async def _open(self, session_id: SessionId) -> None:
         row = await self._registry.row(session_id)
         if row is not None and row.status is SessionStatus.WAITING and session_id not in self._registry.SESSIONS:
-            await self._registry.open_row(row)
+            runner = await self._registry.open_row(row)
+            if self._deadlines is not None:
+                await self._deadlines.look(runner)

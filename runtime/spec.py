@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError
 
 from runtime.errors import RefusedError
 from store.conversations import Delivery
+from store.limits import Limits, limits_of
+
+OwnLimits = Annotated[Limits, PlainValidator(limits_of), PlainSerializer(Limits.row)]
+
+
+class ForkedFrom(BaseModel):
+    """The step that a session began with."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    session_id: Annotated[str, Field(min_length=1)]
+    iteration: Annotated[int, Field(ge=0)]
 
 
 class SessionSpec(BaseModel):
@@ -17,6 +29,8 @@ class SessionSpec(BaseModel):
 
     moniker: Annotated[str, Field(min_length=1)]
     task: str = ""
+    #: under which name tools are granted to it; None is the moniker's name
+    agent_type: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     #: None leaves the choice to the moniker
     stop_on_done: bool | None = None
@@ -24,6 +38,14 @@ class SessionSpec(BaseModel):
     #: seconds of work, pauses and long waits left out
     max_runtime_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     delivery: Delivery = Delivery.PUSH
+    #: where a fork began
+    forked_from: ForkedFrom | None = None
+    #: at most so many sessions of the agent take a turn at a time
+    max_concurrent: Annotated[int, Field(ge=1)] | None = None
+    #: its place among sessions that wait for a slot
+    urgency: int = 0
+    #: what it may spend, unless a stored budget of the session says otherwise
+    budget: Annotated[OwnLimits | None, Field(exclude_if=lambda budget: budget is None)] = None
     #: the create action
     action_id: str | None = None
 

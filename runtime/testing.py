@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from runtime.contract import Json, Moniker, MonikerInputError, StepFrame, StepInput, StepOut, WaitForInput, WaitUntil
+from runtime.approvals.port import Answer, Question
+from runtime.contract import (
+    Json,
+    Moniker,
+    MonikerInputError,
+    StepFrame,
+    StepInput,
+    StepOut,
+    WaitForApproval,
+    WaitForInput,
+    WaitUntil,
+)
+from runtime.guard.fake import FakeGuard
 from runtime.llm.offline import OfflineModel
-from runtime.llm.port import ChatModel, ChatReply, ChatRequest, LlmError, Usage
+from runtime.llm.port import (
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    EmbeddingModel,
+    EmbeddingReply,
+    LlmError,
+    Model,
+    Stream,
+    StreamEnd,
+    StreamingModel,
+    StreamRestart,
+    TextDelta,
+    Usage,
+)
+from runtime.memory.fake import FakeMemory
+from runtime.sandbox.fake import FakePrograms
+from runtime.sandbox.port import Programs
+from runtime.tools.fake import FakeTools
+from runtime.tools.port import Tools
 from store.clock import SystemClock
 
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
@@ -112,6 +144,8 @@ class ScriptedModel:
     def __init__(self, *answers: Scripted) -> None:
         self._answers = list(answers)
         self.requests: list[ChatRequest] = []
+        self.shown: list[str] = []
+        self.embedded: list[tuple[str, ...]] = []
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         self.requests.append(request)
@@ -123,6 +157,58 @@ class ScriptedModel:
         text = answer if isinstance(answer, str) else answer(request)
         return ChatReply(text=text, model=self.label, usage=Usage(input_tokens=1, output_tokens=1, calls=1))
 
+    async def live(self, request: ChatRequest) -> ChatReply:
+        """As `chat`; `shown` keeps the texts."""
+        reply = await self.chat(request)
+        self.shown.append(reply.text)
+        return reply
+
+    async def stream(self, request: ChatRequest, *, restart: bool = False) -> Stream:
+        """The answer in two parts, and its end."""
+        reply = await self.chat(request)
+        half = (len(reply.text) + 1) // 2
+        for piece in filter(None, (reply.text[:half], reply.text[half:])):
+            yield TextDelta(text=piece)
+        yield StreamEnd(reply=reply)
+
+    async def embed(self, texts: Sequence[str], *, deadline_s: float = 60.0) -> EmbeddingReply:
+        """Vectors as the offline model makes them; `embedded` keeps the texts."""
+        self.embedded.append(tuple(texts))
+        return await OfflineModel().embed(texts, deadline_s=deadline_s)
+
+
+class FakeModel:
+    """`ctx.llm` without a store: any chat model. `shown` is the live text, a list of pieces for each live call."""
+
+    def __init__(self, model: ChatModel | None = None, embedder: EmbeddingModel | None = None) -> None:
+        self._model = model or OfflineModel()
+        self._embedder = embedder or OfflineModel()
+        self.label = self._model.label
+        self.shown: list[list[str]] = []
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        return await self._model.chat(request)
+
+    async def live(self, request: ChatRequest) -> ChatReply:
+        """As `chat`; a model that cannot stream shows its answer in one piece."""
+        self.shown.append([])
+        if not isinstance(self._model, StreamingModel):
+            reply = await self._model.chat(request)
+            self.shown[-1].append(reply.text)
+            return reply
+        async with aclosing(self._model.stream(request, restart=True)) as parts:
+            async for part in parts:
+                if isinstance(part, TextDelta):
+                    self.shown[-1].append(part.text)
+                elif isinstance(part, StreamRestart):
+                    self.shown[-1].clear()
+                elif isinstance(part, StreamEnd):
+                    return part.reply
+        raise AssertionError(f"the stream of {self.label} has no end")
+
+    async def embed(self, texts: Sequence[str], *, deadline_s: float = 60.0) -> EmbeddingReply:
+        return await self._embedder.embed(texts, deadline_s=deadline_s)
+
 
 @dataclass
 class FakeCtx(Generic[ConfigT]):
@@ -130,10 +216,11 @@ class FakeCtx(Generic[ConfigT]):
 
     config: ConfigT
     task: str = ""
-    llm: ChatModel = field(default_factory=OfflineModel)
+    llm: Model = field(default_factory=FakeModel)
     files: FakeFiles = field(default_factory=FakeFiles)
     clock: FakeClock = field(default_factory=FakeClock)
     log: FakeLog = field(default_factory=FakeLog)
+    guard: FakeGuard = field(default_factory=FakeGuard)
     session_id: str = "session-1"
     agent_id: str = "agent-1"
     conversation_id: str | None = None
@@ -141,13 +228,41 @@ class FakeCtx(Generic[ConfigT]):
     records: dict[str, Any] = field(default_factory=dict)
     emitted: list[tuple[str, Json]] = field(default_factory=list)
     enqueued: list[tuple[str, str, Json]] = field(default_factory=list)
+    #: what people say, by the key of the question; a missing one is a `KeyError`
+    answers: dict[str, Answer] = field(default_factory=dict)
+    asked: list[tuple[str, Question]] = field(default_factory=list)
+    #: none, unless a test gives some: `FakeTools(ScriptedTool(...), clock=ctx.clock, log=ctx.log)`
+    tools: Tools = field(default_factory=lambda: FakeTools(clock=FakeClock(), log=FakeLog()))
+    sandbox: Programs = field(default_factory=FakePrograms)
+    memory: FakeMemory = field(default_factory=lambda: FakeMemory(FakeClock()))
+    #: what is left of its budgets; None when it has none
+    budget_left: Mapping[str, int | float | str] | None = None
 
-    async def record(self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool") -> T:
+    def call_key(self, key: str) -> str:
+        """The same key for the same call of a step."""
+        return f"{self.session_id}:{self.iteration}:{key}"
+
+    async def record(
+        self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str = "tool", safe_to_repeat: bool = True
+    ) -> T:
         """Run `fn` once a key; a second call gives the first result."""
         if key not in self.records:
             self.records[key] = await fn()
         result: T = self.records[key]
         return result
+
+    async def ask(self, key: str, question: Question) -> Answer:
+        """The answer that a test put into `answers`."""
+        self.asked.append((key, question))
+        return self.answers[key]
+
+    async def ask_all(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
+        """The answers that a test put into `answers`."""
+        return {key: await self.ask(key, question) for key, question in questions.items()}
+
+    async def left(self) -> Mapping[str, int | float | str] | None:
+        """What a test put into `budget_left`."""
+        return self.budget_left
 
     async def emit(self, kind: str, data: Json) -> None:
         self.emitted.append((kind, data))
@@ -163,6 +278,8 @@ class Said:
 
     inputs: tuple[str, ...] = ()
     guidance: Any = None
+    #: the answers to the `WaitForApproval` of the step before, by key
+    answers: Mapping[str, Answer] = field(default_factory=dict)
 
 
 async def play(
@@ -170,8 +287,8 @@ async def play(
 ) -> list[StepOut]:
     """Carry `moniker` through at most `steps` steps as a runner does, without a store.
 
-    Stops early when a step is done and the moniker says so, or waits for input and nothing is `said` before the next
-    step. A wait for a time moves the clock there.
+    Stops early when a step is done and the moniker says so, or waits for input or answers and nothing is `said` before
+    the next step. A wait for a time moves the clock there.
     """
     outs: list[StepOut] = []
     token, state = moniker.first_step, dict[str, Any]()
@@ -180,7 +297,8 @@ async def play(
         if outs and _rests(outs[-1], heard, moniker, ctx.clock):
             break
         ctx.iteration, ctx.records = number, {}
-        frame = StepFrame(step=token, state=state, guidance=heard.guidance, inputs=_inputs(heard.inputs))
+        inputs = _inputs(heard.inputs)
+        frame = StepFrame(step=token, state=state, guidance=heard.guidance, inputs=inputs, answers=heard.answers)
         outs.append(await moniker.step(ctx, frame))
         token, state = outs[-1].next_step, outs[-1].state
     return outs
@@ -197,4 +315,6 @@ def _rests(last: StepOut, heard: Said, moniker: Moniker[Any], clock: FakeClock) 
     spoken_to = bool(heard.inputs) or heard.guidance is not None
     if isinstance(last.wait, WaitUntil) and not spoken_to:
         clock.advance((last.wait.time - clock.now()).total_seconds())
+    if isinstance(last.wait, WaitForApproval):
+        return not (heard.answers or spoken_to)
     return isinstance(last.wait, WaitForInput) and not spoken_to

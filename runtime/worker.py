@@ -1,43 +1,33 @@
-"""The worker: puts the parts together, starts them in order, and stops them in order.
+"""The worker: starts its parts (runtime/wiring.py) in order, and stops them in order.
 
-Start: take the role, repair the projections, read what is open, carry running sessions on, then follow the queue.
+Start: take a share of the lanes (runtime/takeover.py folds their journals and carries their sessions on), then follow
+the queue and keep the share.
 Stop (SIGTERM, Ctrl-C, or a helper that died):
 1. the poller and the dispatcher take nothing new, *because* what they took now would only be parked;
-2. the runners leave after their step, while the projector still runs, *because* they wait for their rows;
-3. the handlers end, and mark what is finished;
-4. the projector flushes and the last beat stores the watermark, so that the next start has nothing to repair.
+2. the lanes are given up: idle ones at once, the others when their runners have left after their step and their rows
+   are stored, *because* another worker may go on with a session the moment its lane is released;
+3. the projector flushes and the last beat says that the worker has stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from runtime.context import Services
-from runtime.contract import Files, MonikerInputError
 from runtime.dispatcher import Dispatcher
-from runtime.errors import ParkedError, RefusedError, StopTimedOutError
-from runtime.firstof import first_of
-from runtime.guests import Guests
-from runtime.handlers import Handlers
-from runtime.heartbeat import Heartbeat, worker_row
-from runtime.llm.port import ChatModel
-from runtime.poller import Poller
-from runtime.projector import Projector
-from runtime.registry import MonikerCatalogue, Ownership, Registry
-from runtime.rehydration import CARRIED_ON, Recovered, know_answered, repair_projections
+from runtime.errors import StopTimedOutError
+from runtime.heartbeat import worker_row
 from runtime.settings import WorkerSettings
-from runtime.sleepers import Sleepers, SleepList
-from store.actions import list_open_actions, queue_of
-from store.agent_state import AgentState, SessionStatus, list_sleeping, list_states_in
-from store.crashpoints import CrashPoint
+from runtime.wiring import Outside, Parts, put_together
+from store.agent_steps import journal_of
+from store.clock import Clock
 from store.database import Store, TenantStore
+from store.errors import StoreError
+from store.ids import WorkerId
 from store.lock import ProcessRole
-from store.upkeep import Upkeep, UpkeepRules
 from store.workers import Worker, WorkerStatus, list_workers
 
 _CLAIM_EVERY_S = 0.25
@@ -45,94 +35,74 @@ _CLAIM_EVERY_S = 0.25
 _LAST_WRITES_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What a worker is given from outside: the model, the monikers, the files, the log."""
-
-    model: ChatModel
-    catalogue: MonikerCatalogue
-    moniker_names: list[str]
-    files: Files
-    log: Any
-    crash_point: CrashPoint
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a running worker."""
-
-    db: TenantStore
-    guests: Guests
-    registry: Registry
-    projector: Projector
-    dispatcher: Dispatcher
-    poller: Poller
-    sleepers: Sleepers
-    heartbeat: Heartbeat
-    upkeep: Upkeep
-    recovered: Recovered
-
-
 async def run_worker(store: Store, settings: WorkerSettings, outside: Outside, stop: asyncio.Event) -> None:
     """Work on the store until `stop` is set; returns when everything is stored.
 
-    One worker at a time works on a folder: a second one waits and takes over when the first ends, however it ends.
+    Any number of workers share one store, each running the sessions of the lanes that it owns.
     Raises what a helper task raised if one dies: a worker does not go on half alive.
     """
-    role = await _take_role(store, outside.log, stop)
-    if stop.is_set():
-        return
+    worker = await _first_row(store.tenant(), settings, outside)
+    role = _live_sign(store, worker.worker_id)
     try:
-        await _work(store, settings, outside, stop)
+        await _work(await put_together(store.tenant(), settings, outside, worker), settings, outside, stop)
     finally:
         if role is not None:
             role.close()
 
 
-async def _take_role(store: Store, log: Any, stop: asyncio.Event) -> ProcessRole | None:
+def _live_sign(store: Store, worker_id: WorkerId) -> ProcessRole | None:
+    """A lock that the kernel holds as long as this process lives: workers of this machine see its end at once."""
     folder = store.options.folder
     if folder is None:
         return None
-    role = ProcessRole(Path(folder) / "locks" / "worker.lock")
-    if not role.try_take():
-        log.info("another worker works on this folder; standing by to take over when it ends")
-        await first_of(_take_in_turn(store, role), stop.wait())
+    role = ProcessRole(ProcessRole.of_worker(folder, worker_id))
+    role.try_take()
     return role
 
 
-async def _take_in_turn(store: Store, role: ProcessRole) -> None:
-    # Asking again and again, not blocking in a thread: a thread that waits for a lock cannot be ended.
-    while not role.try_take():
-        await store.clock.sleep(0.1)
-
-
-async def _work(store: Store, settings: WorkerSettings, outside: Outside, stop: asyncio.Event) -> None:
-    parts, worker = await _prepare(store.tenant(), settings, outside)
+async def _work(parts: Parts, settings: WorkerSettings, outside: Outside, stop: asyncio.Event) -> None:
+    worker, clock = parts.worker, parts.db.clock
     projecting = asyncio.create_task(parts.projector.run(), name="projector")
-    beating = asyncio.create_task(parts.heartbeat.run(), name="heartbeat")
-    upkeeping = asyncio.create_task(parts.upkeep.run(), name="upkeep")
-    claiming = asyncio.create_task(_claim_slow(parts.dispatcher, store), name="claims")
     following = asyncio.create_task(parts.guests.run(outside.log), name="guests")
+    budgeting = asyncio.create_task(parts.budgets.follow(), name="budgets")
+    upkeeping = asyncio.create_task(parts.upkeep.run(), name="upkeep")
+    claiming = asyncio.create_task(_claim_slow(parts.dispatcher, clock), name="claims")
+    returning = asyncio.create_task(parts.comeback.run(), name="comeback")
+    raising = asyncio.create_task(parts.budgets.wake(parts.handlers.read_again), name="raised budgets")
+    helpers = [projecting, following, budgeting, upkeeping, claiming, returning, raising]
+    if parts.joining is not None:
+        helpers.append(asyncio.create_task(parts.joining.run(), name="tool servers"))
+    tracing = asyncio.create_task(parts.traces.run(), name="traces")
+    exporting = [] if parts.exporter is None else [asyncio.create_task(parts.exporter.run(), name="otel")]
+    helpers += [tracing, *exporting]
     try:
-        await _carry_on(parts, outside.log)
+        await parts.leasing.begin()
+        beating = asyncio.create_task(parts.leasing.keep_beating(), name="beats")
+        sharing = asyncio.create_task(parts.leasing.keep_sharing(), name="leases")
         polling = asyncio.create_task(parts.poller.run(), name="poller")
         waking = asyncio.create_task(parts.sleepers.run(), name="sleepers")
+        scheduling = asyncio.create_task(parts.scheduler.run(), name="scheduler")
+        watching = asyncio.create_task(parts.watchdog.run(), name="watchdog")
+        helpers += [watching, beating, sharing, polling, waking, scheduling]
         outside.log.info("worker ready", worker_id=worker.worker_id, epoch=worker.epoch, model=worker.model)
-        await _until_stopped(stop, [projecting, beating, upkeeping, claiming, following, polling, waking])
+        await _until_stopped(stop, helpers)
         outside.log.info("worker stopping; running steps may finish", grace_s=settings.drain_s)
         async with _stop_within(settings.drain_s + _LAST_WRITES_S):
-            await _end([polling, waking, claiming])
-            await _stop(parts, settings, [projecting, beating, upkeeping])
+            await _end([polling, waking, scheduling, claiming, sharing, returning, raising, tracing, *exporting])
+            await _stop(parts, [projecting, upkeeping, beating])
         outside.log.info("worker stopped; everything is stored", worker_id=worker.worker_id)
     finally:
-        await _end([projecting, beating, upkeeping, claiming, following])
+        await _end(helpers)
 
 
-async def _stop(parts: Parts, settings: WorkerSettings, writing: list[asyncio.Task[None]]) -> None:
+async def _stop(parts: Parts, last: list[asyncio.Task[None]]) -> None:
     parts.dispatcher.close()
-    await parts.registry.drain(grace_s=settings.drain_s)
+    giving = asyncio.create_task(parts.lanes.give_all(), name="giving everything")
+    await asyncio.sleep(0)  # the runners know of it before anything is written
+    await parts.heartbeat.beat(WorkerStatus.DRAINING)
+    await giving
     await parts.dispatcher.settled()
-    await _end(writing)
+    await _end(last)
     await parts.projector.flush()
     await parts.heartbeat.beat(WorkerStatus.STOPPED)
 
@@ -149,102 +119,24 @@ async def _stop_within(seconds: float) -> AsyncIterator[None]:
         ) from error
 
 
-async def _prepare(db: TenantStore, settings: WorkerSettings, outside: Outside) -> tuple[Parts, Worker]:
+async def _first_row(db: TenantStore, settings: WorkerSettings, outside: Outside) -> Worker:
     earlier = await list_workers(db)
-    watermark = max((worker.journal_version for worker in earlier), default=0)
-    epoch = max((worker.epoch for worker in earlier), default=0) + 1
-    recovered, watermark = await repair_projections(db, watermark)
-    if recovered.repaired:
-        outside.log.info("sessions brought up to their journal after a crash", sessions=recovered.repaired)
-    worker = worker_row(
+    return worker_row(
         db,
-        epoch=epoch,
+        epoch=max((worker.epoch for worker in earlier), default=0) + 1,
         model=outside.model.label,
         monikers=outside.moniker_names,
         heartbeat_s=settings.heartbeat_s,
-        watermark=watermark,
-    )
-    return await _build(db, settings, outside, worker, recovered), worker
-
-
-async def _build(
-    db: TenantStore, settings: WorkerSettings, outside: Outside, worker: Worker, recovered: Recovered
-) -> Parts:
-    services = Services(db, outside.model, outside.files, db.clock, outside.log)
-    guests = Guests(db)
-    await guests.refresh()
-    projector = Projector(
-        db,
-        guests,
-        interval_s=settings.projection_s,
-        watermark=worker.journal_version,
-        crash_point=outside.crash_point,
-    )
-    sleeping = SleepList()
-    registry = Registry(
-        services,
-        projector,
-        outside.catalogue,
-        Ownership(worker.worker_id, worker.epoch),
-        hold_s=settings.hold_s,
-        sleep=sleeping.add,
-    )
-    handlers = Handlers(
-        db=db,
-        registry=registry,
-        projector=projector,
-        catalogue=outside.catalogue,
-        recovered=recovered,
-        stop_grace_s=settings.stop_grace_s,
-    )
-    dispatcher = Dispatcher(db, handlers, owner=worker.worker_id, claim_after_s=settings.claim_after_s, log=outside.log)
-    poller = Poller(db, dispatcher, version=await queue_of(db).version(), log=outside.log)
-    handlers.on_resume(poller.reread)
-    for session_id, wake_at in await list_sleeping(db):
-        sleeping.add(session_id, wake_at)
-    return Parts(
-        db=db,
-        guests=guests,
-        registry=registry,
-        projector=projector,
-        dispatcher=dispatcher,
-        poller=poller,
-        sleepers=Sleepers(registry, sleeping, db.clock, outside.log),
-        heartbeat=Heartbeat(db, projector, worker, outside.log),
-        upkeep=Upkeep(db.store, UpkeepRules(), outside.log),
-        recovered=recovered,
+        lease_s=settings.lease_s,
+        watermark=await journal_of(db).version(),
     )
 
 
-async def _carry_on(parts: Parts, log: Any) -> None:
-    """Hand out what was open, then carry the sessions on that were running: control comes before the next step."""
-    ticket = parts.dispatcher.ticket()
-    waiting = await list_open_actions(parts.db)
-    await know_answered(parts.db, parts.recovered, waiting)
-    running = await list_states_in(parts.db, CARRIED_ON)
-    parts.poller.offer(waiting, ticket)
-    if waiting or running:
-        log.info("carrying on", open_actions=len(waiting), sessions=len(running))
-    await asyncio.gather(*[_carry_on_session(parts.registry, row, log) for row in running])
-
-
-async def _carry_on_session(registry: Registry, row: AgentState, log: Any) -> None:
-    async with registry.lane(row.session_id):
-        if row.session_id in registry.SESSIONS:
-            return
-        try:
-            runner = await registry.open_row(row)
-        except (MonikerInputError, RefusedError, ParkedError) as error:
-            log.warning("a session was left as it is", session_id=row.session_id, error=str(error))
-            return
-        if runner.session.status is SessionStatus.STOPPING:
-            runner.request_stop()
-
-
-async def _claim_slow(dispatcher: Dispatcher, store: Store) -> None:
+async def _claim_slow(dispatcher: Dispatcher, clock: Clock) -> None:
     while True:
-        await store.clock.sleep(_CLAIM_EVERY_S)
-        await dispatcher.claim_slow()
+        await clock.sleep(_CLAIM_EVERY_S)
+        with contextlib.suppress(StoreError):  # a claim is only shown to people; the store's users say what is wrong
+            await dispatcher.claim_slow()
 
 
 async def _until_stopped(stop: asyncio.Event, helpers: list[asyncio.Task[None]]) -> None:

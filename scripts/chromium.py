@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.programs import SetupError, output, say, start
@@ -30,7 +31,7 @@ def ensure_chromium(*, required: bool, turn: int | None = None) -> None:
     """Install Chromium if it is missing. Without it fail where it is required, else warn loudly and go on."""
     if find_chromium():
         return
-    reason = install(turn)
+    reason = install(turn, PACKAGES, "Chromium for the browser tests")
     if find_chromium():
         return
     message = f"{RULE}\nNO CHROMIUM: {reason}\n"
@@ -39,16 +40,16 @@ def ensure_chromium(*, required: bool, turn: int | None = None) -> None:
     say(f"{message}Every browser test will be SKIPPED. Install Chromium or Google Chrome to run them.\n{RULE}")
 
 
-def install(turn: int | None) -> str:
-    """Try the system's package manager; why there may still be no Chromium afterwards."""
+def install(turn: int | None, packages: Sequence[str], what: str) -> str:
+    """Try the system's package manager; why it may still be missing afterwards."""
     if not shutil.which("apt-get"):
         return "it is not installed, and without apt-get it cannot be installed from here."
     prefix = root_prefix()
     if prefix is None:
-        return f"it is not installed. As root: apt-get install {' '.join(PACKAGES)}"
-    say("Installing Chromium for the browser tests with apt-get ...")
+        return f"it is not installed. As root: apt-get install {' '.join(packages)}"
+    say(f"Installing {what} with apt-get ...")
     get = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]
-    for step in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
+    for step in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         if start([*get, *step], turn=turn) != 0:
             return f"'apt-get {step[0]}' failed; its own words are above."
     return "apt-get installed it, but under no name that is known here."

@@ -7,8 +7,9 @@ message says what to do instead. A law's exceptions stand here by name with thei
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 # Files that a law does not hold for, because they are the one place where the thing is done.
@@ -16,12 +17,47 @@ ONE_PLACE = {
     "clock_only": {"store/clock.py": "time, ids and randomness come from here"},
     "filters_only": {"store/filters.py": "filters are built here"},
     "no_sleep": {"tests/support.py": "waits for a condition until a deadline here"},
+    "nothing_unsafe": {"runtime/sandbox/inside/python_child.py": "runs the program, inside bubblewrap's walls"},
     "no_fakes": {"runtime/testing.py": "the fakes are made here"},
+    "one_door_out": {
+        "runtime/tools/fetch/fetcher.py": "every request to somebody else's server is judged here",
+        "runtime/tools/fetch/pinned.py": "a client for libraries: one origin that the operator named, judged each time",
+        "runtime/llm/failures.py": "names the errors of the model client's transport",
+        "runtime/llm/openai_chat.py": "tells the errors of the model client's transport apart",
+    },
 }
 
 # Libraries that a file may import inside a function, with the reason.
 HIDDEN_IMPORTS = {
     ("web/bridge.py", "eventlet"): "importing it warns, and serving with threads needs none of it",
+    ("runtime/tracing/otlp.py", "opentelemetry"): "an extra: whoever exports no traces need not have it",
+    ("web/listener.py", "eventlet"): "importing it warns, and serving with threads needs none of it",
+    (
+        "runtime/llm/factory.py",
+        "runtime",
+    ): "the client of endpoints takes a second to load, which a process that asks none need not pay",
+    (
+        "runtime/tools/mcp/opening.py",
+        "runtime",
+    ): "the MCP library is 25 MB, which few workers need",
+}
+
+# Libraries that speak HTTP to others, and the folder that may use one for its own purpose.
+HTTP_CLIENTS = {
+    "aiohttp": None,
+    "http.client": None,
+    "httpcore": None,
+    "httpcore2": None,
+    "httpx": None,
+    "httpx2": None,
+    "mcp": "runtime/tools/mcp/",  # the operator's servers, with the client of runtime/tools/fetch/pinned.py
+    "mcp.client.streamable_http": "runtime/tools/mcp/http.py",  # so that nobody else opens it without that client
+    "mcp.client.sse": None,
+    "mcp.client.auth": None,  # signs in by a browser, at addresses that a server names (S49)
+    "openai": "runtime/llm/",  # the operator's model endpoints, which no model chooses
+    "requests": None,
+    "urllib.request": None,
+    "urllib3": None,
 }
 
 CLOCK_CALLS = {
@@ -57,6 +93,11 @@ class Source:
     def read(cls, root: Path, file: Path) -> Source:
         return cls.parse(file.relative_to(root).as_posix(), file.read_text())
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree: walking it takes as long as parsing, and each law looks at all of it."""
+        return tuple(ast.walk(self.tree))
+
 
 Law = Callable[[Source], Found]
 
@@ -84,14 +125,14 @@ def explained(source: Source) -> Found:
 
 def no_global(source: Source) -> Found:
     """No state hides in a module."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Global):
             yield node.lineno, f"`global {', '.join(node.names)}`: keep it in an object that is passed along"
 
 
 def no_silent_except(source: Source) -> Found:
     """Whoever catches everything does something about it."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             yield node.lineno, "bare `except:` catches even the wish to stop; name the error"
         elif isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and all(map(_does_nothing, node.body)):
@@ -105,15 +146,15 @@ def no_silent_except(source: Source) -> Found:
 
 def imports_on_top(source: Source) -> Found:
     """An import inside a function hides a boundary that is wrong."""
-    for function in _functions(source.tree):
-        for line, module in _imports(function):
+    for function in _functions(source.nodes):
+        for line, module in _imports(ast.walk(function)):
             if (source.path, module.partition(".")[0]) not in HIDDEN_IMPORTS:
                 yield line, f"`{module}` is imported inside a function: import it at the top of the file"
 
 
 def no_mutable_default(source: Source) -> Found:
     """A default value is shared by all calls."""
-    for function in _functions(source.tree):
+    for function in _functions(source.nodes):
         arguments = function.args
         for default in [*arguments.defaults, *(value for value in arguments.kw_defaults if value)]:
             if _is_mutable(default):
@@ -122,18 +163,18 @@ def no_mutable_default(source: Source) -> Found:
 
 def filters_only(source: Source) -> Found:
     """No text that was put together reaches the database."""
-    built = {name for node in ast.walk(source.tree) for name in _names_of_built_text(node)}
-    for node in ast.walk(source.tree):
+    built = {name for node in source.nodes for name in _names_of_built_text(node)}
+    for node in source.nodes:
         if isinstance(node, ast.Call) and any(_has_built_text(argument, built) for argument in _filters_of(node)):
             yield node.lineno, "a filter put together from text: build it with store/filters.py, which quotes values"
 
 
 def nothing_unsafe(source: Source) -> Found:
     """No text or bytes become code or markup."""
-    for line, module in _imports(source.tree):
+    for line, module in _imports(source.nodes):
         if module.partition(".")[0] in UNSAFE_MODULES:
             yield line, f"`{module}` runs code that is hidden in data: use JSON"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and _name(node.func) in UNSAFE_CALLS:
             yield node.lineno, f"`{_name(node.func)}` trusts its text: parse it, or let the template escape it"
 
@@ -141,10 +182,10 @@ def nothing_unsafe(source: Source) -> Found:
 def clock_only(source: Source) -> Found:
     """Time, ids and randomness are given to us, so that a test can give others."""
     cure = "take it from a Clock, Ids or Chance (store/clock.py) that is passed in"
-    for line, module in _imports(source.tree):
+    for line, module in _imports(source.nodes):
         if module.partition(".")[0] in CLOCK_MODULES:
             yield line, f"`{module}` makes tests uncertain: {cure}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             yield node.lineno, f"`from time import ...` hides where time comes from: {cure}"
         if isinstance(node, ast.Attribute):
@@ -155,15 +196,23 @@ def clock_only(source: Source) -> Found:
 
 def no_fakes(source: Source) -> Found:
     """The fakes that ship for tests stay out of the product."""
-    for line, module in _imports(source.tree):
+    for line, module in _imports(source.nodes):
         if module in {"runtime.testing", "store.testing"}:
             yield line, f"{module} is for tests: take the real thing as an argument"
+
+
+def one_door_out(source: Source) -> Found:
+    """Whoever asks a server that a model or a page named asks through the one place that judges it."""
+    for line, module in _imports(source.nodes):
+        for client, folder in HTTP_CLIENTS.items():
+            if f"{module}.".startswith(f"{client}.") and not (folder and source.path.startswith(folder)):
+                yield line, f"`{module}` can be led into the operator's network: use runtime/tools/fetch"
 
 
 def no_sleep(source: Source) -> Found:
     """A test waits for what it needs, not for a time. `asyncio.sleep(0)`, one turn of the loop, is no wait."""
     cure = "wait for the condition with the helper in tests/support.py, or move a fake clock"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and any(alias.name in SLEEPS for alias in node.names):
             yield node.lineno, f"a sleep is imported: {cure}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SLEEPS:
@@ -174,7 +223,7 @@ def no_sleep(source: Source) -> Found:
 
 TESTS: tuple[Law, ...] = (no_global, no_silent_except, imports_on_top, no_mutable_default, nothing_unsafe, no_sleep)
 SCRIPTS: tuple[Law, ...] = (explained, no_global, no_silent_except, imports_on_top, no_mutable_default, nothing_unsafe)
-PRODUCT: tuple[Law, ...] = (*SCRIPTS, filters_only, clock_only, no_fakes)
+PRODUCT: tuple[Law, ...] = (*SCRIPTS, filters_only, clock_only, no_fakes, one_door_out)
 
 
 # --- reading a syntax tree -------------------------------------------------------------------------------------------
@@ -182,13 +231,13 @@ PRODUCT: tuple[Law, ...] = (*SCRIPTS, filters_only, clock_only, no_fakes)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+def _functions(nodes: Iterable[ast.AST]) -> Iterator[Function]:
+    return (node for node in nodes if isinstance(node, Function))
 
 
-def _imports(tree: ast.AST) -> Found:
+def _imports(nodes: Iterable[ast.AST]) -> Found:
     """The line and the module of every import; `from a import b` names `a` and, in case it is one, `a.b`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -1,10 +1,13 @@
-"""Make a fresh checkout ready: `python3 -m scripts.setup run` or `... test`. Standard library only.
+"""Make a fresh checkout ready: `python3 -m scripts.setup run`, `... test` or `... peers`. Standard library only.
 
-Three stages, each skipped when a stamp says that its inputs have not changed since it ended well:
+Stages, each skipped when a stamp says that its inputs have not changed since it ended well:
 
     Python libraries   requirements*.txt, into .venv             stamp .venv/.installed-<mode>
     browser libraries  package-lock.json, into node_modules      stamp node_modules/.installed
-    Chromium           only for `test`, from the system's packages; no stamp, it is looked for each time
+    object store       only for `test`: requirements-s3.txt, into .setup/s3          stamp .setup/s3/.installed
+    Chromium, strace, Redis, bubblewrap  only for `test`, from the system's packages; no stamp, looked for each time
+
+`peers` is an environment apart, .venv-peers, with the systems that `make bench-peers` times Stepwell beside.
 
 Killed at any instruction, the next run repairs what is there: a stamp is written last, pip's folder carries a mark
 while pip works in it and is made anew if the mark is found, and npm itself begins by emptying its folder. Two runs
@@ -25,13 +28,17 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from scripts.bubblewrap import ensure_bubblewrap
 from scripts.chromium import ensure_chromium
 from scripts.programs import SetupError, output, say, start
+from scripts.redis_server import ensure_redis
+from scripts.strace import ensure_strace
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 11)
 OLDEST_NPM = 7  # the first that reads version 3 of package-lock.json
 MODES = ("run", "test")
+PEERS = "peers"
 BROWSER_LIBRARIES = {"socket.io-client/dist/socket.io.esm.min.js": "web/static/vendor/socket.io.esm.min.js"}
 TRY_AGAIN = "If the network was away, run the same command again: what is done is kept."
 
@@ -39,16 +46,19 @@ TRY_AGAIN = "If the network was away, run the same command again: what is done i
 class Checkout:
     """The places of one checkout that set-up writes to."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, venv: str = ".venv") -> None:
         self.root = root
-        self.venv = root / ".venv"
+        self.venv = root / venv
         self.python = self.venv / "bin" / "python"
         self.half_done = self.venv / ".installing"
         self.modules = root / "node_modules"
         self.lock = root / ".setup" / "lock"
+        self.object_store = root / ".setup" / "s3"
 
     def pins(self, mode: str) -> list[Path]:
         """The files that name what `mode` needs, with versions and hashes."""
+        if mode == PEERS:
+            return [self.root / "requirements-peers.txt"]
         names = ("requirements.txt", "requirements-dev.txt")[: len(covered(mode))]
         return [self.root / name for name in names]
 
@@ -59,11 +69,11 @@ class Checkout:
 
 def main(arguments: Sequence[str]) -> int:
     """Set up for the mode named on the command line; 0 when everything is ready."""
-    if len(arguments) != 1 or arguments[0] not in MODES:
-        say(f"usage: python3 -m scripts.setup {{{'|'.join(MODES)}}}")
+    if len(arguments) != 1 or arguments[0] not in (*MODES, PEERS):
+        say(f"usage: python3 -m scripts.setup {{{'|'.join((*MODES, PEERS))}}}")
         return 2
     try:
-        set_up(Checkout(ROOT), arguments[0])
+        set_up(Checkout(ROOT, ".venv-peers" if arguments[0] == PEERS else ".venv"), arguments[0])
     except SetupError as error:
         say(f"\n{error}\n")
         return 1
@@ -78,9 +88,16 @@ def set_up(checkout: Checkout, mode: str) -> None:
     check_python()
     with taking_turns(checkout.lock) as turn:
         install_python_libraries(checkout, mode, turn)
+        if mode == PEERS:
+            return
         install_browser_libraries(checkout, turn)
         if mode == "test":
-            ensure_chromium(required=os.environ.get("CI") == "true", turn=turn)
+            required = os.environ.get("CI") == "true"
+            install_object_store(checkout, turn)
+            ensure_redis(required=required, turn=turn)
+            ensure_chromium(required=required, turn=turn)
+            ensure_strace(required=required, turn=turn)
+            ensure_bubblewrap(turn=turn)
 
 
 def check_python() -> None:
@@ -131,17 +148,20 @@ def install_python_libraries(checkout: Checkout, mode: str, turn: int) -> None:
 
 def covered(mode: str) -> Sequence[str]:
     """The modes that are ready once `mode` is: to test needs all that running needs."""
+    if mode == PEERS:
+        return (PEERS,)
     return MODES[: MODES.index(mode) + 1]
 
 
 def ensure_venv(checkout: Checkout, turn: int) -> None:
     """A virtual environment of this Python version whose pip works and that no killed pip left half written."""
     if checkout.half_done.exists():
-        say("The last set-up was interrupted while it wrote to .venv; beginning anew ...")
+        say(f"The last set-up was interrupted while it wrote to {checkout.venv.name}; beginning anew ...")
     elif output([checkout.python, "-c", "import pip, sys; print(sys.version_info[:2])"]) == str(sys.version_info[:2]):
         return
-    say("Making the virtual environment .venv ...")
-    run([sys.executable, "-m", "venv", "--clear", checkout.venv], turn, "Python could not make the folder .venv.")
+    say(f"Making the virtual environment {checkout.venv.name} ...")
+    failure = f"Python could not make the folder {checkout.venv.name}."
+    run([sys.executable, "-m", "venv", "--clear", checkout.venv], turn, failure)
 
 
 def pip_install(checkout: Checkout, pins: Sequence[Path], turn: int) -> None:
@@ -156,6 +176,26 @@ def pip_install(checkout: Checkout, pins: Sequence[Path], turn: int) -> None:
         checkout.half_done.unlink()
     if ended != 0:
         raise SetupError(f"pip could not install the Python libraries; its own words are above.\n{TRY_AGAIN}")
+
+
+# --- the object store for tests --------------------------------------------------------------------------------------
+
+
+def install_object_store(checkout: Checkout, turn: int) -> None:
+    """The server that stands in for object storage, in an environment of its own: it needs older libraries than ours.
+
+    Killed while it installs, the stamp is missing and the next run begins with an empty environment.
+    """
+    folder, pins = checkout.object_store, checkout.root / "requirements-s3.txt"
+    stamp, wanted = folder / ".installed", digest([pins])
+    if content(stamp) == wanted and (folder / "bin" / "moto_server").exists():
+        return
+    say("Installing the object store for the tests (requirements-s3.txt) ...")
+    run([sys.executable, "-m", "venv", "--clear", folder], turn, f"Python could not make the folder {folder}.")
+    command: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--require-hashes", "-r", pins]
+    run(command, turn, f"pip could not install the object store; its own words are above.\n{TRY_AGAIN}")
+    write_whole(stamp, wanted)
 
 
 # --- browser libraries -----------------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """Everything that touches LanceDB.
 
     open_store(options) ──▶ Store ──tenant()──▶ TenantStore: what every function here takes first
-    actions, agents, agent_state, agent_steps, records, agent_events, conversations, messages, session_cursors, workers:
+    actions, cancelling, schedules, agents, agent_state, agent_steps, records, agent_events, conversations, messages,
+    session_cursors, workers:
         one noun a file: its frozen dataclass, its table's codec, the questions that are put to it
+    agent_requests, enqueueing, marks: how an action gets into the queue, goes on and ends
     table, groupcommit, lock: how rows get in (group commit, one commit at a time a table)
     changes, watch: how a process learns what another one wrote (row versions; inotify)
-    upkeep: what keeps it fast
+    upkeep, leftovers: what keeps it fast and small
+    fsync, powercut, manifest, repair, probe: what the disk holds, whether it is whole, and what to do if not
+    newer: whether another version has taken over
 
 Writes: a function that writes returns when its rows are committed. Killed before: nothing is there. After: all is.
 A killed process never leaves half a row or a held lock. A power cut is another matter: see docs/guarantees.md.
@@ -18,17 +22,20 @@ from store.actions import (
     ActionFilter,
     ActionKind,
     ActionStatus,
+    ApprovalDecision,
+    WhenBusy,
+    count_actions,
+    get_action,
+    list_actions,
+)
+from store.agent_requests import (
     agent_create,
     agent_destroy_action,
     agent_input,
     agent_interrupt,
     agent_pause_action,
     agent_resume_action,
-    count_actions,
-    get_action,
-    list_actions,
-    mark_action_processed_async,
-    requeue_action,
+    approval_action,
 )
 from store.agent_state import (
     AgentState,
@@ -50,6 +57,7 @@ from store.agent_steps import (
     list_agent_steps_since_iteration,
 )
 from store.agents import Agent, get_agent, list_agents, save_agent
+from store.cancelling import cancel_action
 from store.conversations import (
     Conversation,
     Delivery,
@@ -66,15 +74,18 @@ from store.errors import (
     BadRowError,
     ConflictError,
     NotFoundError,
+    StoreDamagedError,
     StoreError,
     StoreTooNewError,
     StoreUnavailableError,
 )
 from store.jsontext import json_dumps, safe_json_loads
+from store.marks import mark_action_processed_async, requeue_action
 from store.messages import Message, list_messages, post_message
 from store.options import StoreOptions
 from store.paging import Page
 from store.posting import PostAs, Posted, post_to_conversation
+from store.schedules import Schedule
 from store.workers import Worker, list_workers
 
 __all__ = [
@@ -85,6 +96,7 @@ __all__ = [
     "Agent",
     "AgentState",
     "AgentStep",
+    "ApprovalDecision",
     "BadFilterError",
     "BadRowError",
     "ConflictError",
@@ -96,16 +108,19 @@ __all__ = [
     "Participant",
     "PostAs",
     "Posted",
+    "Schedule",
     "SessionFilter",
     "SessionStatus",
     "StepFilter",
     "StepStatus",
     "Store",
+    "StoreDamagedError",
     "StoreError",
     "StoreOptions",
     "StoreTooNewError",
     "StoreUnavailableError",
     "TenantStore",
+    "WhenBusy",
     "Worker",
     "add_participant",
     "agent_create",
@@ -115,6 +130,8 @@ __all__ = [
     "agent_pause_action",
     "agent_resume_action",
     "append_agent_step",
+    "approval_action",
+    "cancel_action",
     "count_actions",
     "count_sessions",
     "create_conversation",

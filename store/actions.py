@@ -1,14 +1,14 @@
-"""The queue: what somebody wants done, a row before it happens.
+"""The queue: what somebody wants done, a row before it happens, and the questions that are put to it.
 
 `created ── pending ──(long work: claimed)──▶ done | failed | dead`; a `failed` or `dead` row can be requeued.
-`failed`: the action could not be carried out as asked. `dead`: it broke the handler, or its tries are used up.
-Crash before the append: nothing was accepted. After: it is done, or tried again when the worker is back.
+`failed`: the action could not be carried out as asked. `dead`: it broke its handler until its tries were used up;
+between two tries its row is `pending` again, with the tries so far, the last error and the moment of the next one.
+Rows get in by store/enqueueing.py, go on and end by store/marks.py.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from store import filters, paging
 from store.codec import RowCodec
 from store.database import TenantStore
-from store.errors import BadFilterError, ConflictError, NotFoundError
+from store.errors import NotFoundError
 from store.ids import ActionId, AgentId, ConversationId, SessionId
+from store.lanes import LaneId, general_lane
 from store.paging import Page
 from store.schema import QUEUE
 from store.scope import ScopedTable, Versioned
@@ -37,7 +38,29 @@ class ActionKind(StrEnum):
     DESTROY = "agent_destroy"  # end a session
     FORK = "agent_fork"  # start a session from a step of another
     APPROVAL = "approval"  # answer a session's question
+    CANCEL = "cancel"  # take back an action that nobody has begun
     UNKNOWN = "unknown"  # stored by a newer version; left for it
+
+
+class WhenBusy(StrEnum):
+    """What an input does to a session whose turn is running, or that has inputs waiting."""
+
+    ENQUEUE = "enqueue"  # waits until the others are done
+    INTERRUPT = "interrupt"  # the running turn's next step reads it as guidance
+    REJECT = "reject"  # fails
+    ROLLBACK = "rollback"  # the running turn is taken back and this one begins in its place
+
+
+class ApprovalDecision(StrEnum):
+    """What a person answers; store/answers.py says which of it to which question."""
+
+    REPEAT = "repeat"  # of a call that may have been made: make it (again)
+    DONE = "done"  # it was made; its result is given
+    FAIL = "fail"  # give up: the step fails
+    APPROVE = "approve"  # yes
+    REJECT = "reject"  # no
+    EDIT = "edit"  # yes, but with what was changed
+    RETRY = "retry"  # not so; the feedback says what to do better
 
 
 class ActionStatus(StrEnum):
@@ -51,10 +74,12 @@ class ActionStatus(StrEnum):
 
 
 OPEN_STATUSES = (ActionStatus.PENDING, ActionStatus.CLAIMED)
-REQUEUEABLE = (ActionStatus.FAILED, ActionStatus.DEAD)
-CONTROL_KINDS = frozenset({ActionKind.PAUSE, ActionKind.RESUME, ActionKind.DESTROY})
+#: these begin a session: their session_id is its id, their payload its spec
+CREATING_KINDS = (ActionKind.CREATE, ActionKind.FORK)
+CONTROL_KINDS = frozenset({ActionKind.PAUSE, ActionKind.RESUME, ActionKind.DESTROY, ActionKind.CANCEL})
 
 DEFAULT_URGENCY = 0
+LOWEST_URGENCY, HIGHEST_URGENCY = -100, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +103,14 @@ class Action:
     processed_at: datetime | None
     error: str | None
     owner: str | None
+    #: which lane of work it belongs to (store/lanes.py); empty while nobody has looked
+    lane: str = ""
+    #: the highest ownership that has answered for it; a mark of a lower one is not taken
+    epoch: int = 0
 
     def log_context(self) -> dict[str, object]:
         """The ids that a log line about this action carries."""
         return {"action_id": self.id, "kind": self.kind.value, "session_id": self.session_id}
-
-
-@dataclass(frozen=True, slots=True)
-class NewAction:
-    """An action to be enqueued."""
-
-    kind: ActionKind
-    agent_id: AgentId | None = None
-    session_id: SessionId | None = None
-    conversation_id: ConversationId | None = None
-    payload: Mapping[str, Any] | None = None
-    metadata: Mapping[str, Any] | None = None
-    idempotency_key: str | None = None
-    urgency: int = DEFAULT_URGENCY
-    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,58 +133,9 @@ def queue_of(db: TenantStore) -> ScopedTable[Action]:
     return db.table(CODEC)
 
 
-async def enqueue(db: TenantStore, new: NewAction) -> Action:
-    """Store one action; when this returns it will be carried out. The same idempotency key gives the first one back.
-
-    Callers that use one new key in the same instant may both store a row; both are given the one that was committed
-    first, which the worker carries out, and the other is marked as its duplicate. Raises `ConflictError` for a key
-    that belongs to another kind of request.
-    """
-    key = new.idempotency_key
-    if key is not None and (earlier := await _first_with_key(db, key, new.kind)) is not None:
-        return earlier
-    action = _action(db, new)
-    await queue_of(db).append(action)
-    if key is None:
-        return action
-    return await _first_with_key(db, key, new.kind) or action
-
-
-async def _first_with_key(db: TenantStore, key: str, kind: ActionKind) -> Action | None:
-    first = await find_by_idempotency_key(db, key)
-    if first is not None and first.kind is not kind:
-        raise ConflictError(
-            f"idempotency_key {key!r} belongs to the {first.kind.value} action {first.id!r}; "
-            f"use another one for {kind.value}"
-        )
-    return first
-
-
-async def enqueue_all(db: TenantStore, new: Sequence[NewAction]) -> list[Action]:
-    """Store several actions, in one commit where that is possible."""
-    return list(await asyncio.gather(*[enqueue(db, item) for item in new]))
-
-
-def _action(db: TenantStore, new: NewAction) -> Action:
-    return Action(
-        id=ActionId(db.ids.new()),
-        created_at=db.clock.now(),
-        not_before=new.not_before,
-        kind=new.kind,
-        urgency=new.urgency,
-        agent_id=new.agent_id,
-        session_id=new.session_id,
-        conversation_id=new.conversation_id,
-        payload=dict(new.payload or {}),
-        metadata=dict(new.metadata or {}),
-        idempotency_key=new.idempotency_key,
-        status=ActionStatus.PENDING,
-        attempts=0,
-        processed=False,
-        processed_at=None,
-        error=None,
-        owner=None,
-    )
+def place_of(action: Action) -> LaneId:
+    """The lane that an action belongs to, also when nobody wrote it down."""
+    return LaneId(action.lane) if action.lane else general_lane(action.session_id or action.agent_id or "")
 
 
 async def find_by_idempotency_key(db: TenantStore, key: str) -> Action | None:
@@ -203,19 +168,19 @@ async def get_action(db: TenantStore, action_id: ActionId) -> Action:
 
 
 async def find_create(db: TenantStore, session_id: SessionId) -> Action | None:
-    """The action that creates, or created, a session."""
+    """The action that creates, or created, a session: a create or a fork."""
     return await queue_of(db).first(
         filters.equals("session_id", session_id),
-        filters.equals("kind", ActionKind.CREATE),
+        filters.one_of("kind", CREATING_KINDS),
         order=[("created_at", False), ("id", False)],
     )
 
 
 async def find_creates_of_agent(db: TenantStore, agent_id: AgentId) -> Action | None:
-    """The newest create of an agent."""
+    """The newest create or fork of an agent."""
     return await queue_of(db).first(
         filters.equals("agent_id", agent_id),
-        filters.equals("kind", ActionKind.CREATE),
+        filters.one_of("kind", CREATING_KINDS),
         order=[("created_at", True), ("id", True)],
     )
 
@@ -259,59 +224,15 @@ async def count_actions(db: TenantStore) -> dict[ActionStatus, int]:
     return {status: found.get(status, 0) for status in ActionStatus}
 
 
+async def count_open_actions(db: TenantStore) -> int:
+    """How many actions wait or are in hand."""
+    return len(await queue_of(db).values("status", filters.one_of("status", OPEN_STATUSES)))
+
+
 async def list_open_actions(db: TenantStore) -> list[Action]:
     """Every action that is not yet processed, oldest first: what a starting worker has before it."""
     found = await queue_of(db).find(filters.one_of("status", OPEN_STATUSES))
     return sorted(found, key=lambda action: (action.created_at, action.id))
-
-
-async def mark_action_processed_async(
-    db: TenantStore,
-    action_id: ActionId,
-    *,
-    status: ActionStatus = ActionStatus.DONE,
-    error: str | None = None,
-    attempts: int = 1,
-    owner: str | None = None,
-) -> None:
-    """Mark an action as processed; many marks share one commit. Returns when it is stored.
-
-    Crash before: the action is tried again when a worker is back; handlers are made for that.
-    """
-    await _mark(db, action_id, status=status, attempts=attempts, error=error, owner=owner)
-
-
-async def mark_action_claimed(db: TenantStore, action_id: ActionId, *, attempts: int, owner: str) -> None:
-    """Say in the queue that a worker is at it. For people: ownership does not rest on it."""
-    await _mark(db, action_id, status=ActionStatus.CLAIMED, attempts=attempts, error=None, owner=owner)
-
-
-def _mark(
-    db: TenantStore, action_id: ActionId, *, status: ActionStatus, attempts: int, error: str | None, owner: str | None
-) -> asyncio.Future[int]:
-    # Every mark names the same columns: of two marks in one group commit the later one wins.
-    processed = status not in OPEN_STATUSES
-    return queue_of(db).change(
-        (action_id,),
-        status=status,
-        attempts=attempts,
-        processed=processed,
-        processed_at=db.clock.now() if processed else None,
-        error=error,
-        owner=owner,
-    )
-
-
-async def requeue_action(db: TenantStore, action_id: ActionId) -> Action:
-    """Give a failed or dead action another try.
-
-    Raises `NotFoundError`, and `ConflictError` for an action in another status.
-    """
-    action = await get_action(db, action_id)
-    if action.status not in REQUEUEABLE:
-        raise ConflictError(f"action {action_id!r} is {action.status.value}; only failed and dead ones can be requeued")
-    await _mark(db, action_id, status=ActionStatus.PENDING, attempts=0, error=None, owner=None)
-    return await get_action(db, action_id)
 
 
 async def list_open_actions_of_session(db: TenantStore, session_id: SessionId) -> list[Action]:
@@ -320,127 +241,12 @@ async def list_open_actions_of_session(db: TenantStore, session_id: SessionId) -
     return sorted(found, key=lambda action: (action.created_at, action.id))
 
 
-async def agent_create(
-    db: TenantStore,
-    *,
-    moniker: str,
-    agent_id: AgentId | None = None,
-    session_id: SessionId | None = None,
-    conversation_id: ConversationId | None = None,
-    spec: Mapping[str, Any],
-    idempotency_key: str | None = None,
-) -> Action:
-    """Ask for a new session of `moniker`. `spec` is what `agent_state.spec` will hold (task, config, limits).
-
-    Raises `ConflictError` when `session_id` is already in use; the same idempotency key gives the first action back.
-    """
-    if idempotency_key is not None and (earlier := await _first_with_key(db, idempotency_key, ActionKind.CREATE)):
-        return earlier
-    if session_id is not None and await find_create(db, session_id) is not None:
-        raise ConflictError(f"session_id {session_id!r} is already in use; leave it out to get a new one")
-    return await enqueue(
-        db,
-        NewAction(
-            kind=ActionKind.CREATE,
-            agent_id=agent_id or AgentId(moniker),
-            session_id=session_id or SessionId(db.ids.new()),
-            conversation_id=conversation_id,
-            payload={"moniker": moniker, **spec},
-            idempotency_key=idempotency_key,
-        ),
+async def find_open_inputs(db: TenantStore, session_id: SessionId) -> list[ActionId]:
+    """The inputs of a session that have not ended: running or waiting."""
+    found = await queue_of(db).values(
+        "id",
+        filters.equals("session_id", session_id),
+        filters.equals("kind", ActionKind.INPUT),
+        filters.one_of("status", OPEN_STATUSES),
     )
-
-
-async def agent_input(
-    db: TenantStore,
-    *,
-    text: str,
-    data: Mapping[str, Any] | None = None,
-    agent_id: AgentId | None = None,
-    session_id: SessionId | None = None,
-    conversation_id: ConversationId | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    idempotency_key: str | None = None,
-) -> Action:
-    """Say something to a session: it begins a turn when the session gets to it."""
-    return await _about_session(
-        db,
-        ActionKind.INPUT,
-        agent_id,
-        session_id,
-        payload={"text": text, "data": data},
-        conversation_id=conversation_id,
-        metadata=metadata,
-        idempotency_key=idempotency_key,
-    )
-
-
-async def agent_interrupt(
-    db: TenantStore,
-    *,
-    guidance: Any,
-    agent_id: AgentId | None = None,
-    session_id: SessionId | None = None,
-    conversation_id: ConversationId | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    idempotency_key: str | None = None,
-) -> Action:
-    """Guide a session: its next step reads `guidance`."""
-    return await _about_session(
-        db,
-        ActionKind.INTERRUPT,
-        agent_id,
-        session_id,
-        payload={"guidance": guidance},
-        conversation_id=conversation_id,
-        metadata=metadata,
-        idempotency_key=idempotency_key,
-    )
-
-
-async def agent_pause_action(
-    db: TenantStore, *, agent_id: AgentId | None = None, session_id: SessionId | None = None
-) -> Action:
-    """Ask a session to stop after its running step."""
-    return await _about_session(db, ActionKind.PAUSE, agent_id, session_id)
-
-
-async def agent_resume_action(
-    db: TenantStore, *, agent_id: AgentId | None = None, session_id: SessionId | None = None
-) -> Action:
-    """Ask a paused session to go on."""
-    return await _about_session(db, ActionKind.RESUME, agent_id, session_id)
-
-
-async def agent_destroy_action(
-    db: TenantStore, *, agent_id: AgentId | None = None, session_id: SessionId | None = None
-) -> Action:
-    """Ask a session to end; a running step has a grace, then it is cancelled."""
-    return await _about_session(db, ActionKind.DESTROY, agent_id, session_id)
-
-
-async def _about_session(
-    db: TenantStore,
-    kind: ActionKind,
-    agent_id: AgentId | None,
-    session_id: SessionId | None,
-    *,
-    payload: Mapping[str, Any] | None = None,
-    conversation_id: ConversationId | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    idempotency_key: str | None = None,
-) -> Action:
-    if agent_id is None and session_id is None:
-        raise BadFilterError(f"{kind.value} needs a session_id or an agent_id")
-    return await enqueue(
-        db,
-        NewAction(
-            kind=kind,
-            agent_id=agent_id,
-            session_id=session_id,
-            conversation_id=conversation_id,
-            payload=payload,
-            metadata=metadata,
-            idempotency_key=idempotency_key,
-        ),
-    )
+    return [ActionId(value) for value in found.to_pylist()]

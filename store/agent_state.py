@@ -5,8 +5,7 @@ A session's row can always be rebuilt from its steps; it is written in batches, 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -21,6 +20,7 @@ from store.codec import RowCodec
 from store.database import TenantStore
 from store.errors import NotFoundError
 from store.ids import AgentId, ConversationId, SessionId
+from store.lanes import LaneId, lane_of
 from store.paging import Page
 from store.schema import AGENT_STATE
 from store.scope import ScopedTable
@@ -34,7 +34,7 @@ class SessionStatus(StrEnum):
     CREATED = "created"  # accepted, no step yet
     RUNNING = "running"  # a runner carries it on
     WAITING = "waiting"  # for an input, a moment or a person; costs no memory
-    PAUSED = "paused"  # by a person; costs no memory
+    PAUSED = "paused"  # by a person, or for a spent budget; costs no memory
     STOPPING = "stopping"  # asked to end, its running step has a grace
     STOPPED = "stopped"  # ended by a person or a limit
     DONE = "done"  # the moniker said so
@@ -42,6 +42,7 @@ class SessionStatus(StrEnum):
 
 
 FINAL_STATUSES = frozenset({SessionStatus.STOPPED, SessionStatus.DONE, SessionStatus.ERROR})
+_ENDED_FOR_GOOD = (SessionStatus.STOPPED, SessionStatus.DONE)
 _AFTER_ERROR = frozenset({ActionKind.RESUME, ActionKind.DESTROY})
 
 
@@ -73,7 +74,8 @@ class AgentState:
     result: Any
     #: the moniker's state after the last step
     context: Any
-    #: {"guidance": [{"action_id", "guidance"}] accepted and not yet read by a step, "turn": the input being handled}
+    #: {"guidance": [{"action_id", "guidance"}] accepted and not yet read by a step, "turn": the input being handled,
+    #: "wait": what the last step asked to wait for, "state": where the chain of its states stands}
     inbox: Any
     #: what it was created with: action_id, task, config, stop_on_done, max_steps, max_runtime_s, delivery
     spec: Any
@@ -84,6 +86,13 @@ class AgentState:
     epoch: int
     created_at: datetime
     updated_at: datetime
+    #: which lane of work it belongs to (store/lanes.py)
+    lane: str = ""
+
+    @property
+    def place(self) -> LaneId:
+        """The lane that it belongs to, also when nobody wrote it down."""
+        return LaneId(self.lane) if self.lane else lane_of(self.moniker, self.session_id)
 
     @property
     def ended(self) -> bool:
@@ -182,11 +191,17 @@ async def list_states_in(db: TenantStore, statuses: Sequence[SessionStatus]) -> 
     return await states_of(db).find(filters.one_of("status", statuses))
 
 
-async def list_sleeping(db: TenantStore) -> list[tuple[SessionId, datetime]]:
-    """The waiting sessions that a moment will wake, with that moment."""
+async def own_sessions(db: TenantStore, lanes: Collection[LaneId], owner: str, epoch: int) -> None:
+    """Answer for the live sessions of `lanes` from now on: rows of an earlier owner are no longer taken."""
+    of_lanes = filters.one_of("lane", lanes) & filters.below("epoch", epoch)
+    await states_of(db).change_if(of_lanes & ~filters.one_of("status", _ENDED_FOR_GOOD), owner=owner, epoch=epoch)
+
+
+async def list_sleeping(db: TenantStore) -> list[AgentState]:
+    """The waiting sessions that a moment will wake: their ids, lanes and moments."""
     waiting = filters.equals("status", SessionStatus.WAITING)
-    found = await states_of(db).find(waiting, columns=["session_id", "wake_at"])
-    return [(state.session_id, state.wake_at) for state in found if state.wake_at is not None]
+    found = await states_of(db).find(waiting, columns=["session_id", "lane", "wake_at"])
+    return [state for state in found if state.wake_at is not None]
 
 
 async def count_sessions(db: TenantStore) -> dict[SessionStatus, int]:
@@ -194,11 +209,6 @@ async def count_sessions(db: TenantStore) -> dict[SessionStatus, int]:
     counted = pc.value_counts(await states_of(db).values("status")).to_pylist()
     found = {SessionStatus(entry["values"]): int(entry["counts"]) for entry in counted}
     return {status: found.get(status, 0) for status in SessionStatus}
-
-
-def without_context(state: AgentState) -> AgentState:
-    """The listed form of a session."""
-    return dataclasses.replace(state, context=None, inbox=None)
 
 
 def _conditions(wanted: SessionFilter) -> list[Expr]:

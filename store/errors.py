@@ -11,8 +11,20 @@ class StoreUnavailableError(StoreError):
     """The data folder or bucket could not be written or read in time; nothing was acknowledged."""
 
 
+class StoreAwayError(StoreUnavailableError):
+    """An object store could not be reached; it may be back in a moment, so starting again is worth it."""
+
+
+class StoreUnsafeError(StoreError):
+    """The store would lose what it acknowledged, or nothing here was made for it; it was not opened."""
+
+
 class StoreTooNewError(StoreError):
     """The store was written by a newer version of Stepwell; opening it would risk its data."""
+
+
+class StoreDamagedError(StoreError):
+    """Files of the store are cut, missing or overwritten; nothing was written. The message names one and the cure."""
 
 
 class NotFoundError(StoreError):

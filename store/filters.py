@@ -20,6 +20,13 @@ Value = str | int | float | bool | datetime
 
 CREATED_VERSION = "_row_created_at_version"
 UPDATED_VERSION = "_row_last_updated_at_version"
+#: a stale owner's change of a row that a later owner has answered for is not taken
+NOT_OF_A_LOWER_EPOCH = "target.epoch is null or target.epoch <= source.epoch"
+_ADDRESS = "_rowaddr"
+_FRAGMENT_SHIFT = 32
+ROW_ID = "_rowid"
+#: a change that changes nothing: the row is written anew, elsewhere
+AS_IT_IS = {"tenant": "tenant"}
 
 
 def _literal(value: Value) -> Expr:
@@ -67,11 +74,41 @@ def below(column: str, value: Value) -> Expr:
     return col(column) < _literal(value)
 
 
+def contains(column: str, text: str) -> Expr:
+    """`column` has `text` in it."""
+    return col(column).contains(_literal(text))
+
+
+def in_fragment(number: int) -> Expr:
+    """Rows that are kept in one fragment, whatever is in them: a row's address begins with its fragment's number."""
+    return at_least(_ADDRESS, number << _FRAGMENT_SHIFT) & below(_ADDRESS, (number + 1) << _FRAGMENT_SHIFT)
+
+
+def in_any_fragment() -> Expr:
+    """Every row."""
+    return at_least(_ADDRESS, 0)
+
+
+def outside_fragment(number: int) -> Expr:
+    """Rows that are kept in any other fragment."""
+    return below(_ADDRESS, number << _FRAGMENT_SHIFT) | at_least(_ADDRESS, (number + 1) << _FRAGMENT_SHIFT)
+
+
 def beyond(columns: tuple[str, str], values: tuple[Any, Any], *, descending: bool) -> Expr:
     """Rows after `values` in the order of two columns: the condition behind a page's cursor."""
     first, second = columns
     past = below if descending else above
     return past(first, values[0]) | (equals(first, values[0]) & past(second, values[1]))
+
+
+def each(first: Expr, *others: Expr) -> Expr:
+    """All of some conditions, of which there is at least one."""
+    return reduce(lambda left, right: left & right, others, first)
+
+
+def either(*conditions: Expr) -> Expr:
+    """At least one of the given conditions (there must be one)."""
+    return reduce(lambda left, right: left | right, conditions)
 
 
 def every(*conditions: Expr | None) -> Expr | None:

@@ -13,6 +13,8 @@ ParticipantId = NewType("ParticipantId", str)
 MessageId = NewType("MessageId", str)
 UserId = NewType("UserId", str)
 WorkerId = NewType("WorkerId", str)
+ScheduleId = NewType("ScheduleId", str)
+MemoryId = NewType("MemoryId", str)
 StepId = NewType("StepId", str)
 
 MAIN_TENANT = TenantId("main")

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z
+_LONG_NUMBER = re.compile(r"\d{19}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -71,6 +72,8 @@ def safe_json_loads(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+    # Integers beyond 64 bits become floats there; the slower reader keeps every digit.
+    return json.loads(text) if _LONG_NUMBER.search(text) else value

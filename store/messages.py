@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from store import filters, paging
-from store.agent_steps import AgentStep, StepStatus
+from store.agent_steps import AgentStep, StepStatus, is_rollback
 from store.codec import RowCodec
 from store.database import TenantStore
 from store.ids import AgentId, ConversationId, MessageId, SessionId, UserId
@@ -34,6 +34,7 @@ class EventType(StrEnum):
     POST = "post"  # a user wrote it
     STEP = "step"  # a session's step
     ERROR = "error"  # a session's step failed
+    ROLLBACK = "rollback"  # a session's turn was taken back; `data.rolled_back` names its first and last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,11 @@ def messages_of(db: TenantStore) -> ScopedTable[Message]:
 
 def message_of_step(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool = False) -> Message:
     """What a step says in its session's conversation, or in another one that the session takes part in."""
+    if is_rollback(step):
+        return _message_of_rollback(step, conversation_id, as_guest=as_guest)
     failed = step.status is StepStatus.ERROR
     return Message(
-        message_id=MessageId(f"{step.id}@{conversation_id}" if as_guest else step.id),
+        message_id=_id_of(step, conversation_id, as_guest=as_guest),
         conversation_id=conversation_id,
         created_at=step.created_at,
         sender_type=SenderType.AGENT,
@@ -87,6 +90,38 @@ def message_of_step(step: AgentStep, conversation_id: ConversationId, *, as_gues
         next_step_token=step.next_step_token,
         notes=step.notes,
     )
+
+
+def _span_of(taken_back: Sequence[int] | None) -> str:
+    if not taken_back:
+        return " before its first step."
+    first, last = taken_back
+    return f": step {first} no longer counts." if first == last else f": steps {first} to {last} no longer count."
+
+
+def _message_of_rollback(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool) -> Message:
+    taken_back = step.data.get("rolled_back") if isinstance(step.data, dict) else None
+    return Message(
+        message_id=_id_of(step, conversation_id, as_guest=as_guest),
+        conversation_id=conversation_id,
+        created_at=step.created_at,
+        sender_type=SenderType.SYSTEM,
+        user_id=None,
+        agent_id=step.agent_id,
+        session_id=step.session_id,
+        text=f"A turn was taken back{_span_of(taken_back)}",
+        data=step.data,
+        status=step.status.value,
+        event_type=EventType.ROLLBACK,
+        iteration=step.iteration,
+        step_token=step.step_token,
+        next_step_token=step.next_step_token,
+        notes=step.notes,
+    )
+
+
+def _id_of(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool) -> MessageId:
+    return MessageId(f"{step.id}@{conversation_id}" if as_guest else step.id)
 
 
 async def post_message(
@@ -150,7 +185,12 @@ async def list_messages(
     )
     last = found[size - 1] if len(found) > size else None
     following = None if last is None else paging.encode_cursor((last.created_at, last.message_id))
-    return Page(tuple(found[:size]), following)
+    return Page(tuple(_once(found[:size])), following)
+
+
+def _once(messages: Iterable[Message]) -> list[Message]:
+    """Each message once. Two owners of a session, one after the other, may both have stored what a step says."""
+    return list({message.message_id: message for message in messages}.values())
 
 
 async def missing_messages(db: TenantStore, messages: Sequence[Message]) -> list[Message]:
@@ -177,4 +217,4 @@ async def posts_after(
     while len(taken) < len(rows) and taken and rows[len(taken)].version == taken[-1].version:
         taken.append(rows[len(taken)])  # a cursor cannot stop inside one commit
     reached = taken[-1].version if len(taken) < len(rows) else max([newest, *(row.version for row in taken)])
-    return [row.item for row in taken], reached
+    return _once(row.item for row in taken), reached

@@ -22,6 +22,7 @@ class Record:
     created_at: datetime
     session_id: SessionId
     iteration: int
+    #: the number of the call among the step's events, over all its tries
     event_seq: int
     key: str
     kind: str
@@ -29,22 +30,40 @@ class Record:
     result: Any
     usage: Any
     latency_ms: float
+    epoch: int = 0
 
 
 CODEC: RowCodec[Record] = RowCodec(Record, RECORDS, json=frozenset({"result", "usage"}))
 
 
-def _records(db: TenantStore) -> ScopedTable[Record]:
+def records_of(db: TenantStore) -> ScopedTable[Record]:
+    """This tenant's records."""
     return db.table(CODEC)
 
 
 async def append_record(db: TenantStore, record: Record) -> None:
     """Store a result; it may be used when this returns."""
-    await _records(db).append(record)
+    await records_of(db).append(record)
 
 
-async def list_records(db: TenantStore, session_id: SessionId, iteration: int) -> list[Record]:
-    """The records of one step, in the order of the calls."""
-    same_session = filters.equals("session_id", session_id)
-    found = await _records(db).find(same_session, filters.equals("iteration", iteration))
-    return sorted(found, key=lambda record: record.event_seq)
+async def list_records(
+    db: TenantStore, session_id: SessionId, iteration: int, *, since_iteration: int | None = None
+) -> list[Record]:
+    """The records of one step and of its failed tries since an iteration, in the order of the tries.
+
+    Within an iteration the rows of an earlier owner come before those of a later one, whenever they were written: of
+    two rows for one key the last one counts.
+    """
+    found = await records_of(db).created_since(
+        0,
+        filters.equals("session_id", session_id),
+        filters.at_least("iteration", iteration if since_iteration is None else since_iteration),
+        filters.at_most("iteration", iteration),
+    )
+    in_order = sorted(found, key=lambda row: (row.item.iteration, row.item.epoch, row.version, row.item.event_seq))
+    return [row.item for row in in_order]
+
+
+async def find_record(db: TenantStore, session_id: SessionId, record_id: str) -> Record | None:
+    """One record, if it is stored."""
+    return await records_of(db).first(filters.equals("session_id", session_id), filters.equals("id", record_id))

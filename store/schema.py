@@ -34,13 +34,28 @@ class TableSpec:
     mode: WriteMode
     key: tuple[str, ...]
     indexed: tuple[str, ...] = ()
+    #: its rows carry the epoch of their owner, and a change of a lower epoch than the row's is not taken
+    guarded: bool = False
+    #: the column that a full-text index is kept of
+    searched: str | None = None
+    #: what is deleted must be gone from the disk, not only from sight (store/erasure.py)
+    erases: bool = False
 
 
 def _table(
-    name: str, mode: WriteMode, key: tuple[str, ...], indexed: tuple[str, ...], /, **columns: pa.DataType
+    name: str,
+    mode: WriteMode,
+    key: tuple[str, ...],
+    indexed: tuple[str, ...],
+    /,
+    *,
+    guarded: bool = False,
+    searched: str | None = None,
+    erases: bool = False,
+    **columns: pa.DataType,
 ) -> TableSpec:
     fields = [pa.field("tenant", _STRING), *(pa.field(column, kind) for column, kind in columns.items())]
-    return TableSpec(name, pa.schema(fields), mode, ("tenant", *key), indexed)
+    return TableSpec(name, pa.schema(fields), mode, ("tenant", *key), indexed, guarded, searched, erases)
 
 
 QUEUE = _table(
@@ -48,6 +63,7 @@ QUEUE = _table(
     WriteMode.UPSERT,
     ("id",),
     ("id", "session_id", "idempotency_key"),
+    guarded=True,
     id=_STRING,
     created_at=_TIME,
     not_before=_TIME,
@@ -65,6 +81,8 @@ QUEUE = _table(
     processed_at=_TIME,
     error=_STRING,
     owner=_STRING,
+    lane=_STRING,
+    epoch=_INT,
 )
 
 AGENTS = _table(
@@ -84,6 +102,7 @@ AGENT_STATE = _table(
     WriteMode.UPSERT,
     ("session_id",),
     ("session_id", "agent_id", "conversation_id"),
+    guarded=True,
     agent_id=_STRING,
     session_id=_STRING,
     conversation_id=_STRING,
@@ -104,6 +123,7 @@ AGENT_STATE = _table(
     epoch=_INT,
     created_at=_TIME,
     updated_at=_TIME,
+    lane=_STRING,
 )
 
 AGENT_STEPS = _table(
@@ -111,6 +131,7 @@ AGENT_STEPS = _table(
     WriteMode.APPEND,
     ("id",),
     ("id", "session_id", "agent_id"),
+    searched="text",
     id=_STRING,
     created_at=_TIME,
     agent_id=_STRING,
@@ -130,6 +151,9 @@ AGENT_STEPS = _table(
     error=_STRING,
     usage=_STRING,
     epoch=_INT,
+    lane=_STRING,
+    changes=_STRING,
+    base=_INT,
 )
 
 RECORDS = _table(
@@ -148,6 +172,7 @@ RECORDS = _table(
     result=_STRING,
     usage=_STRING,
     latency_ms=_FLOAT,
+    epoch=_INT,
 )
 
 AGENT_EVENTS = _table(
@@ -162,6 +187,8 @@ AGENT_EVENTS = _table(
     event_seq=_INT,
     kind=_STRING,
     data=_STRING,
+    epoch=_INT,
+    lane=_STRING,
 )
 
 CONVERSATIONS = _table(
@@ -198,6 +225,7 @@ MESSAGES = _table(
     WriteMode.APPEND,
     ("message_id",),
     ("message_id", "conversation_id", "session_id"),
+    searched="text",
     message_id=_STRING,
     conversation_id=_STRING,
     created_at=_TIME,
@@ -228,9 +256,10 @@ SESSION_CURSORS = _table(
 
 TRACES = _table(
     "traces",
-    WriteMode.APPEND,
-    ("trace_id",),
+    WriteMode.UPSERT,
     ("trace_id", "session_id"),
+    ("trace_id", "session_id"),
+    guarded=True,
     trace_id=_STRING,
     session_id=_STRING,
     conversation_id=_STRING,
@@ -239,13 +268,44 @@ TRACES = _table(
     usage=_STRING,
     started_at=_TIME,
     ended_at=_TIME,
+    action_id=_STRING,
+    agent_id=_STRING,
+    kind=_STRING,
+    error=_STRING,
+    wait_ms=_FLOAT,
+    duration_ms=_FLOAT,
+    steps=_INT,
+    left_out=_INT,
+    calls=_INT,
+    input_tokens=_INT,
+    output_tokens=_INT,
+    cost=_FLOAT,
+    epoch=_INT,
 )
+
+FOLLOWERS = _table(
+    "followers",
+    WriteMode.UPSERT,
+    ("name",),
+    (),
+    guarded=True,
+    name=_STRING,
+    versions=_STRING,
+    updated_at=_TIME,
+    epoch=_INT,
+)
+
+#: LanceDB compares vectors of a fixed length only: one of n numbers is kept in the narrowest of these, filled up with
+#: zeros, which changes no angle. Columns that a store does not use hold nulls, which take no room.
+VECTOR_WIDTHS = (256, 768, 1536, 3072)
 
 MEMORIES = _table(
     "memories",
     WriteMode.UPSERT,
     ("memory_id",),
-    ("memory_id", "session_id"),
+    ("memory_id", "session_id", "agent_id", "user_id", "conversation_id"),
+    searched="text",
+    erases=True,
     memory_id=_STRING,
     created_at=_TIME,
     kind=_STRING,
@@ -255,9 +315,13 @@ MEMORIES = _table(
     user_id=_STRING,
     conversation_id=_STRING,
     text=_STRING,
-    vector=pa.list_(pa.float32()),
     source=_STRING,
     data=_STRING,
+    author=_STRING,
+    taint=_STRING,
+    expires_at=_TIME,
+    vector_model=_STRING,
+    **{f"vector_{width}": pa.list_(pa.float32(), width) for width in VECTOR_WIDTHS},
 )
 
 TASKS = _table(
@@ -290,6 +354,10 @@ SCHEDULES = _table(
     next_at=_TIME,
     last_at=_TIME,
     created_at=_TIME,
+    timezone=_STRING,
+    agent_id=_STRING,
+    session_id=_STRING,
+    last_action_id=_STRING,
 )
 
 WORKERS = _table(
@@ -308,6 +376,50 @@ WORKERS = _table(
     heartbeat_at=_TIME,
     heartbeat_s=_FLOAT,
     journal_version=_INT,
+    beats=_INT,
+    lease_s=_FLOAT,
+)
+
+BUDGETS = _table(
+    "budgets",
+    WriteMode.APPEND,
+    ("id",),
+    ("scope",),
+    id=_STRING,
+    scope=_STRING,
+    limits=_STRING,
+    updated_at=_TIME,
+    updated_by=_STRING,
+)
+
+LEASES = _table(
+    "leases",
+    WriteMode.UPSERT,
+    ("lane",),
+    (),
+    lane=_STRING,
+    owner=_STRING,
+    epoch=_INT,
+    status=_STRING,
+    watermark=_INT,
+    updated_at=_TIME,
+)
+
+TOOL_PINS = _table(
+    "tool_pins",
+    WriteMode.UPSERT,
+    ("tool",),
+    (),
+    tool=_STRING,
+    server=_STRING,
+    remote=_STRING,
+    hash=_STRING,
+    description=_STRING,
+    parameters=_STRING,
+    seen_at=_TIME,
+    approved_hash=_STRING,
+    approved_at=_TIME,
+    approved_by=_STRING,
 )
 
 MIGRATIONS = _table(
@@ -332,8 +444,12 @@ ALL_TABLES: tuple[TableSpec, ...] = (
     MESSAGES,
     SESSION_CURSORS,
     TRACES,
+    FOLLOWERS,
     MEMORIES,
     TASKS,
     SCHEDULES,
     WORKERS,
+    LEASES,
+    TOOL_PINS,
+    BUDGETS,
 )

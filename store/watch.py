@@ -20,7 +20,7 @@ if sys.platform == "linux":
     from asyncinotify import Inotify, Mask
 
 _SHORTEST_ASK_S = 0.02
-_LONGEST_ASK_S = 0.5
+LONGEST_ASK_S = 0.5
 
 
 class CommitWatch(Protocol):
@@ -35,13 +35,13 @@ class CommitWatch(Protocol):
         ...
 
 
-def watch_commits(folder: Path | None, tables: Sequence[Table]) -> CommitWatch:
-    """The cheapest watch that works here."""
+def watch_commits(folder: Path | None, tables: Sequence[Table], *, ask_s: float = LONGEST_ASK_S) -> CommitWatch:
+    """The cheapest watch that works here; one that has to ask asks at least every `ask_s` seconds."""
     if folder is not None and sys.platform == "linux":
         # The number of watches a user may have is limited; asking works without one.
         with contextlib.suppress(OSError):
             return _KernelWatch([folder / f"{table.spec.name}.lance" / "_versions" for table in tables])
-    return _AskingWatch(tables)
+    return _AskingWatch(tables, ask_s)
 
 
 class _KernelWatch:
@@ -80,8 +80,11 @@ class _KernelWatch:
 
 
 class _AskingWatch:
-    def __init__(self, tables: Sequence[Table]) -> None:
+    """Asks for versions. A store that cannot be read has no news: whoever reads it learns what is wrong."""
+
+    def __init__(self, tables: Sequence[Table], longest_s: float) -> None:
         self._tables = tables
+        self._longest_s = longest_s
         self._seen: list[int] = []
 
     async def __aenter__(self) -> CommitWatch:
@@ -92,11 +95,14 @@ class _AskingWatch:
         return None
 
     async def wait(self) -> None:
-        pause = _SHORTEST_ASK_S
+        pause = min(_SHORTEST_ASK_S, self._longest_s)
         while (versions := await self._versions()) == self._seen:
             await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_ASK_S)
+            pause = min(pause * 1.5, self._longest_s)
         self._seen = versions
 
     async def _versions(self) -> list[int]:
-        return [await table.version() for table in self._tables]
+        try:
+            return list(await asyncio.gather(*[table.version() for table in self._tables]))
+        except StoreUnavailableError:
+            return self._seen

@@ -20,6 +20,7 @@ class WorkerStatus(StrEnum):
     """What a worker is doing."""
 
     RUNNING = "running"
+    DRAINING = "draining"  # takes up nothing new; its lanes are released as their sessions come to rest
     STOPPED = "stopped"
 
 
@@ -40,6 +41,9 @@ class Worker:
     heartbeat_s: float
     #: every projection of the journal up to this version is stored
     journal_version: int
+    #: rises with every beat; others judge by it whether the worker lives
+    beats: int = 0
+    lease_s: float = 8.0
 
     def alive(self, now: datetime) -> bool:
         """Whether it was heard of lately enough to be running."""
@@ -50,16 +54,17 @@ class Worker:
 CODEC: RowCodec[Worker] = RowCodec(Worker, WORKERS, json=frozenset({"monikers"}), enums={"status": WorkerStatus})
 
 
-def _workers(db: TenantStore) -> ScopedTable[Worker]:
+def workers_of(db: TenantStore) -> ScopedTable[Worker]:
+    """This tenant's workers."""
     return db.table(CODEC)
 
 
 async def save_worker(db: TenantStore, worker: Worker) -> None:
     """Store a worker's row: its start, its beat or its end."""
-    await _workers(db).upsert(worker)
+    await workers_of(db).upsert(worker)
 
 
 async def list_workers(db: TenantStore) -> list[Worker]:
     """Every worker that ever ran here, newest first."""
-    found = await _workers(db).find()
+    found = await workers_of(db).find()
     return sorted(found, key=lambda worker: (worker.epoch, worker.started_at), reverse=True)

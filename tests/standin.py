@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,8 @@ class StandIn:
 
     url: str = ""
     asked: list[Any] = field(default_factory=list)
+    #: looks at a request first; what it answers is the answer
+    judge: Callable[[web.Request], Awaitable[web.Response | None]] | None = None
 
     def asked_for(self, words: str) -> int:
         """How many requests had these words in their messages."""
@@ -30,6 +32,8 @@ class StandIn:
         """A completion: a step's JSON where JSON is asked for, else a numbered joke."""
         body = await request.json()
         self.asked.append(body)
+        if self.judge is not None and (refused := await self.judge(request)) is not None:
+            return refused
         wants_json = "next_step" in json.dumps(body["messages"])
         text = json.dumps(STEP) if wants_json else f"Joke {len(self.asked)} of the stand-in"
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -11,16 +11,22 @@ from hypothesis import HealthCheck, settings
 
 Check = Callable[[], bool | Awaitable[bool]]
 
+_SHORTEST_DEADLINE_S = 30.0
 
-async def eventually(check: Check, deadline_s: float = 10, every_s: float = 0.01) -> None:
-    """Return once `check()` is true; fail when it still is not after `deadline_s`."""
-    until = time.monotonic() + deadline_s
+
+async def eventually(check: Check, deadline_s: float = 30, every_s: float = 0.01) -> None:
+    """Return once `check()` is true; fail when it still is not after `deadline_s`.
+
+    A deadline costs a good run nothing, so none is shorter than half a minute: how long it takes says how busy the
+    machine is.
+    """
+    until = time.monotonic() + max(deadline_s, _SHORTEST_DEADLINE_S)
     while True:
         answer = check()
         if await answer if inspect.isawaitable(answer) else answer:
             return
         if time.monotonic() >= until:
-            raise AssertionError(f"still not so after {deadline_s:g} s: {check}")
+            raise AssertionError(f"still not so after {max(deadline_s, _SHORTEST_DEADLINE_S):g} s: {check}")
         await asyncio.sleep(every_s)
 
 

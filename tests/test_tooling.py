@@ -19,7 +19,7 @@ from scripts.programs import SetupError, output, start
 from scripts.setup import Checkout
 
 ROOT = Path(__file__).resolve().parent.parent
-PINS = ("requirements", "requirements-dev", "requirements-node")
+PINS = ("requirements", "requirements-dev", "requirements-node", "requirements-s3", "requirements-peers")
 FLOORS = {"python-engineio": (4, 13, 2), "python-socketio": (5, 16, 2), "eventlet": (0, 40, 3)}
 
 
@@ -85,7 +85,7 @@ class Programs:
         kind = "npm" if "ci" in words else words[2]
         self.started.append("venv --clear" if "--clear" in words else f"{kind} {Path(words[-1]).name}")
         if self.ends_with[kind] == 0:
-            self._make(kind)
+            self._make(kind, Path(words[-1]))
         return self.ends_with[kind]
 
     def output(self, command: Sequence[str | Path]) -> str | None:
@@ -94,11 +94,12 @@ class Programs:
             return "10.2.0"
         return str(sys.version_info[:2]) if self._checkout.python.exists() else None
 
-    def _make(self, kind: str) -> None:
+    def _make(self, kind: str, folder: Path) -> None:
         if kind == "venv":
-            shutil.rmtree(self._checkout.venv, ignore_errors=True)
-            self._checkout.python.parent.mkdir(parents=True)
-            self._checkout.python.touch()
+            shutil.rmtree(folder, ignore_errors=True)
+            (folder / "bin").mkdir(parents=True)
+            for name in ("python", "moto_server"):
+                (folder / "bin" / name).touch()
         if kind == "npm":
             for library in setup.BROWSER_LIBRARIES:
                 (self._checkout.modules / library).parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +136,31 @@ def test_set_up_for_tests_covers_running(checkout: Checkout, programs: Programs)
     programs.started.clear()
     setup.set_up(checkout, "run")
     assert programs.started == []
+
+
+def test_the_object_store_for_tests_is_installed_once_and_apart(checkout: Checkout, programs: Programs) -> None:
+    setup.set_up(checkout, "test")
+    assert programs.started[-1] == "pip requirements-s3.txt"
+    programs.started.clear()
+    (checkout.object_store / ".installed").unlink()
+    setup.set_up(checkout, "test")
+    assert programs.started == ["venv --clear", "pip requirements-s3.txt"]
+    programs.started.clear()
+    setup.set_up(checkout, "test")
+    assert programs.started == []
+
+
+def test_the_peers_have_an_environment_of_their_own(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = Checkout(checkout.root, ".venv-peers")
+    stand_in = Programs(apart)
+    monkeypatch.setattr(setup, "start", stand_in.start)
+    monkeypatch.setattr(setup, "output", stand_in.output)
+    setup.set_up(apart, setup.PEERS)
+    assert stand_in.started == ["venv --clear", "pip requirements-peers.txt"]
+    assert not checkout.venv.exists()
+    stand_in.started.clear()
+    setup.set_up(apart, setup.PEERS)
+    assert stand_in.started == []
 
 
 def test_changed_pins_are_installed(checkout: Checkout, programs: Programs) -> None:
@@ -190,7 +216,7 @@ def test_a_python_without_venv_names_the_package(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "test"]])
 def test_an_unknown_mode_shows_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert setup.main(arguments) == 2
-    assert "usage: python3 -m scripts.setup {run|test}" in capsys.readouterr().err
+    assert "usage: python3 -m scripts.setup {run|test|peers}" in capsys.readouterr().err
 
 
 def test_a_missing_browser_stops_ci_and_only_warns_a_person(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
@@ -24,29 +25,39 @@ except ImportError:  # it is not there on every system; asyncio's own loop does 
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
+FOREVER = math.inf
 GRACE_S = 2.0
+_WAITING_THREADS = 100
 
 
 class StoreBridge:
     """One asyncio loop in a thread of its own."""
 
-    def __init__(self, mode: AsyncMode) -> None:
+    def __init__(self, mode: AsyncMode, patience_s: float = PATIENCE_S) -> None:
         self.mode = mode
+        self._patience_s = patience_s
+        _allow_many_waits(mode)
         self._loop: asyncio.AbstractEventLoop = loops.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = PATIENCE_S) -> T:
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The result of `work` on the loop. Raises `TimeoutError` when it takes too long; the work is then cancelled.
+
+        Without a `timeout` it may take `patience_s` seconds; with `FOREVER` any time.
 
         Not for the loop's own thread, which would wait for itself.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return self.wait_outside(partial(future.result, timeout))
+            return self.wait_outside(partial(future.result, self._limit(timeout)))
         except BaseException:
             future.cancel()
             raise
+
+    def _limit(self, timeout: float | None) -> float | None:
+        chosen = self._patience_s if timeout is None else timeout
+        return None if chosen == FOREVER else chosen
 
     def wait_outside(self, wait: Callable[[], T]) -> T:
         """The result of a call that blocks its thread for long, while this server's other tasks go on."""
@@ -73,6 +84,14 @@ class StoreBridge:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+def _allow_many_waits(mode: AsyncMode) -> None:
+    """While the store is away requests wait in a thread of eventlet's pool; with its own 20 others would queue."""
+    if mode is AsyncMode.EVENTLET:
+        from eventlet import tpool
+
+        tpool.set_num_threads(_WAITING_THREADS)
 
 
 def new_lock(mode: AsyncMode) -> AbstractContextManager[Any]:

@@ -47,8 +47,10 @@ def for_room(source: Source, rows: Sequence[Versioned[Any]], room: Room, *, seen
     """The events of rows that are in order and all for one room."""
     base = {one.table: seen[one.table] for one in sources.of_room(room)}
     for row, reached in zip(rows, _reached(rows), strict=True):
-        cursor = cursors.encode({**base, source.table: reached})
-        yield Sent(room, source.event, {**source.look(row.item, room), "cursor": cursor})
+        events = source.events_of(row.item, room)
+        for left, (event, data) in zip(reversed(range(len(events))), events, strict=True):
+            version = row.version - 1 if left else reached  # only its last event tells that a row was sent
+            yield Sent(room, event, {**data, "cursor": cursors.encode({**base, source.table: version})})
 
 
 def in_order(source: Source, rows: Iterable[Versioned[Any]]) -> list[Versioned[Any]]:

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from store import StoreError
-from web.bridge import StoreBridge
+from web.bridge import FOREVER, StoreBridge
 from web.relay import Relay
 from web.subscriptions import Subscriptions
 
@@ -58,13 +58,13 @@ class Emitter:
         """Send until the relay is stopped."""
         while not self._stopping():
             try:
-                if not self._bridge.run(self._relay.wait(), timeout=None):
+                if not self._bridge.run(self._relay.wait(), timeout=FOREVER):
                     return
                 self.once()
             except Exception as error:  # whatever it is, live events must go on when it has passed
                 if self._stopping():
                     return
-                foreseen = isinstance(error, StoreError)
+                foreseen = isinstance(error, StoreError | TimeoutError)
                 _log.error(
                     "live events failed; trying again",
                     retry_s=RETRY_S,

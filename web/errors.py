@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 import structlog
 from flask import Flask, Response, request
@@ -14,8 +16,8 @@ from web.problems import PROBLEM_TYPE, Problem, problem_of, unforeseen
 _log = structlog.get_logger(__name__)
 
 
-def install_errors(app: Flask) -> None:
-    """Answer every error of `app`. Redirects that werkzeug raises as errors stay redirects."""
+def install_errors(app: Flask, redact: Callable[[str], str]) -> None:
+    """Answer every error of `app`, in words that passed `redact`. Redirects that werkzeug raises stay redirects."""
 
     @app.errorhandler(Exception)
     def answer(error: Exception) -> ResponseReturnValue:
@@ -24,7 +26,7 @@ def install_errors(app: Flask) -> None:
         problem = problem_of(error)
         if problem is None:
             _log.error("request failed", method=request.method, path=request.path, exc_info=error)
-        return answer_problem(problem or unforeseen())
+        return answer_problem((problem or unforeseen()).without(redact))
 
 
 def answer_problem(problem: Problem) -> Response:

@@ -18,14 +18,17 @@ from web.api.table import BLUEPRINTS, OPERATIONS
 from web.app import WebApp
 from web.bridge import StoreBridge, new_lock
 from web.catalogue import Catalogue, ModelInfo
+from web.depth import QueueDepth
 from web.emitter import Emitter
 from web.errors import install_errors
 from web.guard import Guard
+from web.metrics.page import CONTENT_TYPE, PATH, MetricsPage
 from web.pages import pages_blueprint
 from web.pulse import Pulse
 from web.relay import Relay
-from web.routes import Api, Door, blueprint_of
+from web.routes import Api, Door, ask, blueprint_of
 from web.settings import WebSettings
+from web.slowclients import SlowClients
 from web.sockets import Live, install_sockets
 from web.subscriptions import Subscriptions
 from web.turns import Turns
@@ -37,6 +40,7 @@ StoreOpener = Callable[[], Awaitable[TenantStore]]
 
 MAX_EVENT_BYTES = 65_536
 STOP_PATIENCE_S = 20.0
+OPEN_PATIENCE_S = 60.0
 
 
 class Joinable(Protocol):
@@ -83,33 +87,50 @@ class Web:
         self._emitting = self.socketio.start_background_task(emitter.run)
 
 
-def create_app(settings: WebSettings, open_db: StoreOpener, catalogue: Catalogue, model: ModelInfo) -> Web:
-    """Open the store and build everything over it. Raises what `open_db` raises, with nothing left running."""
-    bridge = StoreBridge(settings.async_mode)
+def create_app(
+    settings: WebSettings,
+    open_db: StoreOpener,
+    catalogue: Catalogue,
+    model: ModelInfo,
+    redact: Callable[[str], str] = str,
+) -> Web:
+    """Open the store and build everything over it. Raises what `open_db` raises, with nothing left running.
+
+    `redact` takes secrets out of a text; every error that is answered passes it.
+    """
+    bridge = StoreBridge(settings.async_mode, settings.request_s)
     try:
-        return _assembled(settings, bridge, bridge.run(_opened(open_db)), catalogue, model)
+        db = bridge.run(_opened(open_db), timeout=OPEN_PATIENCE_S)
+        return _assembled(settings, bridge, db, catalogue, model, redact)
     except BaseException:
         bridge.close()
         raise
 
 
 def _assembled(
-    settings: WebSettings, bridge: StoreBridge, db: TenantStore, catalogue: Catalogue, model: ModelInfo
+    settings: WebSettings,
+    bridge: StoreBridge,
+    db: TenantStore,
+    catalogue: Catalogue,
+    model: ModelInfo,
+    redact: Callable[[str], str],
 ) -> Web:
     app = WebApp("web", static_folder="static", template_folder="templates")
     socketio = _socketio(app, settings)
     app.wsgi_app = Guard(app.wsgi_app, settings)  # type: ignore[method-assign]  # the way Flask documents it
     relay = Relay(db)
     bridge.run(relay.start())
-    door = Door(Api(db, catalogue, Turns(), Vitals(db, model)), bridge, settings)
+    door = Door(Api(db, catalogue, Turns(), Vitals(db, model), QueueDepth(db, settings.max_queue)), bridge, settings)
     web = Web(app, socketio, settings, bridge, db, relay, door, db.ids.new())
-    _add_routes(web)
-    _add_live(web)
+    _add_routes(web, redact)
+    subscriptions = Subscriptions()
+    _add_metrics(web, subscriptions)
+    _add_live(web, subscriptions, redact)
     return web
 
 
-def _add_routes(web: Web) -> None:
-    install_errors(web.app)
+def _add_routes(web: Web, redact: Callable[[str], str]) -> None:
+    install_errors(web.app, redact)
     Compress(web.app)
     for name, operations in BLUEPRINTS.items():
         web.app.register_blueprint(blueprint_of(name, operations, web.door))
@@ -120,11 +141,18 @@ def _add_routes(web: Web) -> None:
         return Response(orjson.dumps(openapi.document(OPERATIONS)), mimetype="application/json")
 
 
-def _add_live(web: Web) -> None:
+def _add_metrics(web: Web, subscriptions: Subscriptions) -> None:
+    page = MetricsPage(web.db, subscriptions.count)
+
+    @web.app.get(PATH)
+    def metrics() -> Response:
+        return Response(ask(web.bridge, page.text()), content_type=CONTENT_TYPE)
+
+
+def _add_live(web: Web, subscriptions: Subscriptions, redact: Callable[[str], str]) -> None:
     turn = new_lock(web.settings.async_mode)
-    subscriptions = Subscriptions()
     install_sockets(
-        web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, web.door.api.vitals, subscriptions, turn)
+        web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, web.door.api.vitals, subscriptions, turn, redact)
     )
     emitter = Emitter(
         web.bridge,
@@ -143,6 +171,9 @@ def _add_live(web: Web) -> None:
         stopping=lambda: web.stopping,
     )
     web.socketio.start_background_task(pulse.run)
+    server: Any = web.socketio.server  # type: ignore[attr-defined]  # python-socketio's, made by Flask-SocketIO
+    slow = SlowClients(server, limit=web.settings.client_buffer, stopping=lambda: web.stopping)
+    web.socketio.start_background_task(slow.run)
 
 
 def _socketio(app: Flask, settings: WebSettings) -> SocketIO:

@@ -22,14 +22,27 @@ from markupsafe import Markup
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from store.clock import SystemClock
+from web.budgetwords import LIMIT_TITLES, budget_bars, budget_line, budget_words
 from web.names import ADJECTIVES, NOUNS, session_name, short_id
+from web.searching import KINDS, grouped
+from web.words import (
+    cost_of,
+    next_moment,
+    one_line,
+    step_line,
+    steps_taken_back,
+    taken_back,
+    takes_back,
+    tokens_of,
+    tries,
+)
 
 Json = dict[str, Any]
 
 PAGE_LIMIT: Final = 50
+SEARCH_LIMIT: Final = 20
 ASSET_MAX_AGE_S: Final = 365 * 24 * 3600
 HASH_CHARS: Final = 10
-LINE_CHARS: Final = 240
 SHORT_S: Final = 10
 
 
@@ -51,7 +64,7 @@ class Views(Protocol):
         ...
 
     def session(self, session_id: str) -> Json | None:
-        """`{"session", "steps": [the newest 100, oldest first], "live_cursor"}`; None when the id is unknown."""
+        """`{"session", "steps": [the newest 100, oldest first], "budgets", "live_cursor"}`; None for an unknown id."""
         ...
 
     def conversations(self, *, cursor: str | None, limit: int) -> Json:
@@ -67,6 +80,18 @@ class Views(Protocol):
 
     def queue(self, *, statuses: Sequence[str], cursor: str | None, limit: int) -> Json:
         """`{"items": [action], "next_cursor", "counts": {status: int}, "live_cursor"}`, newest first."""
+        ...
+
+    def budgets(self, *, cursor: str | None, limit: int) -> Json:
+        """`{"items": [budget], "next_cursor", "live_cursor"}`, by scope."""
+        ...
+
+    def approvals(self, *, limit: int) -> Json:
+        """`{"items": [approval], "next_cursor", "live_cursor"}`: open questions, the oldest first."""
+        ...
+
+    def search(self, q: str, *, kind: str, cursor: str | None, limit: int) -> Json:
+        """`{"items": [result], "next_cursor", "incomplete": [kind]}`, best first."""
         ...
 
     def monikers(self) -> list[Json]:
@@ -100,7 +125,10 @@ class Tab:
 PAGES: Final = (
     Page("sessions", "Sessions", "/sessions", "g s"),
     Page("conversations", "Conversations", "/conversations", "g c"),
+    Page("approvals", "Approvals", "/approvals", "g p"),
     Page("queue", "Queue", "/queue", "g q"),
+    Page("budgets", "Budgets", "/budgets", "g b"),
+    Page("search", "Search", "/search", "g f"),
     Page("api", "API", "/docs", "g a"),
 )
 
@@ -153,6 +181,7 @@ def pages_blueprint(views: Views) -> Blueprint:
     """All pages over `views`. Unknown ids abort with 404, which the app answers through `error_page`."""
     pages = Blueprint("pages", __name__, template_folder="templates")
     _add_lists(pages, views)
+    _add_search(pages, views)
     _add_records(pages, views)
     _add_rest(pages, views)
     _add_helpers(pages)
@@ -198,12 +227,31 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
         found = views.conversations(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         return _render("conversations.html", views.frame(), found=found)
 
+    @pages.get("/approvals")
+    def approvals() -> str:
+        return _render("approvals.html", views.frame(), found=views.approvals(limit=PAGE_LIMIT))
+
     @pages.get("/queue")
     def queue() -> str:
         tab = _chosen(QUEUE_TABS)
         found = views.queue(statuses=tab.statuses, cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         tabs = _counted(QUEUE_TABS, found["counts"])
         return _render("queue.html", views.frame(), found=found, tab=tab, tabs=tabs)
+
+    @pages.get("/budgets")
+    def budgets() -> str:
+        found = views.budgets(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
+        return _render("budgets.html", views.frame(), found=found, limits=LIMIT_TITLES)
+
+
+def _add_search(pages: Blueprint, views: Views) -> None:
+    @pages.get("/search")
+    def search() -> str:
+        q, kind = request.args.get("q", ""), request.args.get("kind", "all")
+        cursor = request.args.get("cursor")
+        found = views.search(q, kind=kind, cursor=cursor, limit=SEARCH_LIMIT) if q.strip() else None
+        groups = grouped(found["items"] if found else [])
+        return _render("search.html", views.frame(), q=q, kind=kind, kinds=KINDS, found=found, groups=groups)
 
 
 def _add_records(pages: Blueprint, views: Views) -> None:
@@ -239,7 +287,27 @@ def _add_rest(pages: Blueprint, views: Views) -> None:
 
 
 def _add_helpers(pages: Blueprint) -> None:
-    for helper in (ago, elapsed, one_line, pretty, step_count, state_of, schema_name, script_json):
+    for helper in (
+        ago,
+        budget_bars,
+        budget_line,
+        budget_words,
+        elapsed,
+        next_moment,
+        one_line,
+        pretty,
+        step_count,
+        step_line,
+        tokens_of,
+        cost_of,
+        steps_taken_back,
+        state_of,
+        schema_name,
+        script_json,
+        taken_back,
+        takes_back,
+        tries,
+    ):
         pages.add_app_template_filter(helper)
     pages.add_app_template_filter(session_name)
     pages.add_app_template_filter(short_id)
@@ -295,12 +363,6 @@ def step_count(session: Mapping[str, Any]) -> int:
     return int(iteration) + 1
 
 
-def one_line(value: Any) -> str:
-    """The first line of a text, an error or a result: what fits into a row."""
-    text = _words_of(value).strip()
-    return text.split("\n", 1)[0][:LINE_CHARS]
-
-
 def pretty(value: Any) -> str:
     """JSON for people; plain text as it is."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
@@ -343,14 +405,6 @@ def schema_name(schema: Mapping[str, Any]) -> str:
         return f"array of {schema_name(schema.get('items') or {})}"
     kind = schema.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
-
-
-def _words_of(value: Any) -> str:
-    if isinstance(value, Mapping):
-        named = (value.get(key) for key in ("message", "text", "detail", "summary"))
-        found = next((one for one in named if isinstance(one, str) and one), None)
-        return found if found is not None else json.dumps(value, ensure_ascii=False, default=str)
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _seconds_between(start: str | None, end: str | None) -> float:

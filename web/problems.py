@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
-from store import BadFilterError, BadRowError, ConflictError, NotFoundError, StoreUnavailableError
+from store import (
+    BadFilterError,
+    BadRowError,
+    ConflictError,
+    NotFoundError,
+    StoreTooNewError,
+    StoreUnavailableError,
+)
+from store.limits import BadLimitsError
 from web.catalogue import ConfigError
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -29,6 +37,11 @@ class Problem:
     @property
     def title(self) -> str:
         return HTTPStatus(self.status).phrase
+
+    def without(self, redact: Callable[[str], str]) -> Problem:
+        """The problem in words that passed `redact`."""
+        errors = [{name: redact(text) for name, text in error.items()} for error in self.errors]
+        return replace(self, detail=redact(self.detail), errors=errors)
 
     def body(self, instance: str) -> dict[str, Any]:
         """The JSON of this problem; `instance` is the path that was asked for."""
@@ -67,13 +80,15 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(409, str(error))
         case BadRowError():
             return Problem(422, str(error))
+        case BadLimitsError():
+            return Problem(422, str(error), [{"field": error.field or "limits", "message": str(error)}])
         case BadFilterError():
             return Problem(400, str(error))
         case ConfigError():
             return Problem(422, "the config does not fit the moniker", error.errors)
         case ValidationError():
             return Problem(422, "the body does not have the shape that is expected here", field_errors(error))
-        case StoreUnavailableError() | TimeoutError():
+        case StoreUnavailableError() | StoreTooNewError() | TimeoutError():
             detail = str(error) or "the store did not answer in time"
             return Problem(503, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
         case HTTPException():

@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from store import ActionKind, ActionStatus, SessionStatus, StepStatus
 from store.paging import MAX_LIMIT, Order
+from store.search import SearchKind
+from store.tracing import TraceStatus
 from web.ids import MAX_ID_CHARS
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
@@ -56,6 +58,12 @@ class PageQuery(Query):
     cursor: Cursor | None = None
 
 
+class AgentsQuery(PageQuery):
+    """Which agents, and what is told of them."""
+
+    usage: Annotated[bool, Field(description="Add up what the sessions of each agent have used")] = False
+
+
 class SessionsQuery(PageQuery):
     """Which sessions."""
 
@@ -63,6 +71,33 @@ class SessionsQuery(PageQuery):
     agent_id: Exactly | None = None
     conversation_id: Exactly | None = None
     moniker: Exactly | None = None
+
+
+class ApprovalsQuery(PageQuery):
+    """Which open questions."""
+
+    session_id: Exactly | None = None
+    conversation_id: Exactly | None = None
+    kind: Exactly | None = None
+
+
+def _kinds(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+class SearchQuery(PageQuery):
+    """What to look for, and where."""
+
+    q: Annotated[str, Field(description="words; any of them will do, and nothing in it is a query language")]
+    kinds: Annotated[
+        tuple[SearchKind, ...],
+        Field(description="what is searched, with commas between: messages,steps,memories"),
+        BeforeValidator(_kinds),
+    ] = tuple(SearchKind)
+    conversation_id: Exactly | None = None
+    session_id: Exactly | None = None
+    agent_id: Exactly | None = None
+    limit: Limit = 20
 
 
 class ActionsQuery(PageQuery):
@@ -85,6 +120,27 @@ class StepsQuery(PageQuery):
     since: Annotated[Moment | None, Field(description="steps created at this time or later")] = None
     status: StepStatus | None = None
     order: Order = "asc"
+
+
+class SessionTracesQuery(PageQuery):
+    """Which traces of a session: a page of all, or one whole."""
+
+    trace_id: Annotated[Exactly | None, Field(description="one trace, with its spans")] = None
+
+
+class TracesQuery(PageQuery):
+    """Which traces of all sessions that have ended."""
+
+    agent_id: Exactly | None = None
+    status: TraceStatus | None = None
+    min_cost: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    since: Annotated[Moment | None, Field(description="traces begun at this time or later")] = None
+
+
+class TraceQuery(Query):
+    """Whose trace, where a message was pushed to several sessions."""
+
+    session_id: Exactly | None = None
 
 
 class LatestStepsQuery(Query):

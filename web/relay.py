@@ -114,7 +114,8 @@ class Relay:
             await feed.skip()
             return []
         seen = self._versions()
-        rows = await feed.poll(*conditions, columns=source.columns(followed))
+        found = await feed.poll(*conditions, columns=source.columns(followed))
+        rows = await sources.completed(self._db, source, found)
         return list(delivery.for_rooms(source, rows, followed, members=members, seen=seen))
 
     async def _members_of(self, rooms: Collection[Room]) -> Members:

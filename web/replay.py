@@ -84,7 +84,8 @@ async def _part(
     rows = await _since(db, source, since, conditions, columns=source.columns((room,)))
     version = cut if cut is not None else max([newest, *(row.version for row in rows)])
     shown = [row for row in rows if room in source.rooms_of(row.item, members)]
-    return _Part(delivery.in_order(source, shown), version, more=cut is not None)
+    complete = await sources.completed(db, source, shown)
+    return _Part(delivery.in_order(source, complete), version, more=cut is not None)
 
 
 def _cut(versions: Sequence[int], *, since: int, room_for: int, whole: bool) -> int | None:

@@ -14,13 +14,14 @@ from web.ids import Id
 class RoomKind(StrEnum):
     """What a room is about."""
 
-    SESSION = "session"  # one session: step, state, action, token
-    CONVERSATION = "conversation"  # one thread: message, state
+    SESSION = "session"  # one session: step, state, action, token, approval
+    CONVERSATION = "conversation"  # one thread: message, state, approval
     SESSIONS = "sessions"  # all sessions: state
     QUEUE = "queue"  # all actions: action
+    APPROVALS = "approvals"  # all questions to people: approval
 
 
-TOPICS = frozenset({RoomKind.SESSIONS, RoomKind.QUEUE})
+TOPICS = frozenset({RoomKind.SESSIONS, RoomKind.QUEUE, RoomKind.APPROVALS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class RoomRequest(BaseModel):
         if sum(value is not None for value in (self.session_id, self.conversation_id, self.topic)) != 1:
             raise ValueError("give one of session_id, conversation_id and topic")
         if self.topic is not None and self.topic not in TOPICS:
-            raise ValueError("topic is 'sessions' or 'queue'")
+            raise ValueError("topic is 'sessions', 'queue' or 'approvals'")
         return self
 
     @property

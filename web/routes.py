@@ -17,9 +17,11 @@ from flask import Blueprint, Response, request
 from pydantic import BaseModel, ValidationError
 
 from store import NotFoundError, StoreUnavailableError, TenantStore
+from store.budgets import split_scope
 from web.body import json_body
 from web.bridge import StoreBridge
 from web.catalogue import Catalogue
+from web.depth import QueueDepth
 from web.ids import checked_id
 from web.problems import field_errors, refused
 from web.queries import Query
@@ -31,7 +33,7 @@ from web.vitals import Vitals
 
 T = TypeVar("T")
 
-Method = Literal["GET", "POST"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Api:
     catalogue: Catalogue
     turns: Turns
     vitals: Vitals
+    depth: QueueDepth
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,8 @@ class Operation:
     body_may_be_empty: bool = False
     #: the errors it can answer besides those that every endpoint can
     problems: Sequence[int] = field(default=())
+    #: whether it puts work into the queue, which may be full; control actions always pass
+    enqueues: bool = False
 
     @property
     def name(self) -> str:
@@ -104,6 +109,11 @@ IDS_THAT_NAME: Final[Mapping[str, str]] = {
     "agent_id": "agent",
     "conversation_id": "conversation",
     "action_id": "action",
+    "approval_id": "approval",
+    "schedule_id": "schedule",
+    "tool_name": "tool",
+    "scope": "budget",
+    "trace_id": "trace",
 }
 
 
@@ -135,10 +145,16 @@ class Door:
                 arguments["query"] = _query(operation.query)
             if operation.body is not None:
                 arguments["body"] = self._body(operation, operation.body)
-            answer = ask(self.bridge, operation.handler(self.api, **arguments))
+            answer = ask(self.bridge, self._handled(operation, arguments))
             return Response(orjson.dumps(answer.body), answer.status, mimetype="application/json")
 
         return view
+
+    async def _handled(self, operation: Operation, arguments: dict[str, Any]) -> Answer:
+        if operation.enqueues:
+            async with self.api.depth.room():
+                return await operation.handler(self.api, **arguments)
+        return await operation.handler(self.api, **arguments)
 
     def _body(self, operation: Operation, model: type[Body]) -> BaseModel:
         found = json_body(
@@ -164,9 +180,17 @@ def ask(bridge: StoreBridge, work: Coroutine[Any, Any, T]) -> T:
 def _path_id(name: str, value: str) -> str:
     """An id from the path; one that cannot be an id is one that is not there."""
     try:
-        return checked_id(value)
+        return _scope(value) if name == "scope" else checked_id(value)
     except ValueError as error:
         raise NotFoundError(IDS_THAT_NAME.get(name, name), value) from error
+
+
+def _scope(value: str) -> str:
+    """A budget's scope; the id in it follows the rules of ids."""
+    _, key = split_scope(value)
+    if key:
+        checked_id(key)
+    return value
 
 
 def _query(model: type[Query]) -> Query:

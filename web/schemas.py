@@ -7,11 +7,16 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from store import Delivery
+from store import ApprovalDecision, Delivery, WhenBusy
+from store.actions import HIGHEST_URGENCY, LOWEST_URGENCY
+from store.limits import MAX_COUNT, MAX_MONEY_DIGITS
+from store.timetable import MAX_CRON_CHARS, MAX_EVERY_S
 from web.ids import Id, Key
+from web.queries import Moment
 
 MAX_TEXT_CHARS: Final = 500_000
 MAX_TITLE_CHARS: Final = 500
+MAX_FEEDBACK_CHARS: Final = 20_000
 MAX_TAGS: Final = 50
 MAX_STEPS: Final = 1_000_000_000
 MAX_RUNTIME_S: Final = 10 * 365 * 24 * 3600.0
@@ -19,6 +24,10 @@ MAX_RUNTIME_S: Final = 10 * 365 * 24 * 3600.0
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
 LongText = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
 JsonObject = dict[str, Any]
+Urgency = Annotated[
+    int, Field(ge=LOWEST_URGENCY, le=HIGHEST_URGENCY, description="what is more urgent goes before what is older")
+]
+NotBefore = Annotated[Moment | None, Field(description="it stays in the queue until this moment")]
 HowDelivered = Annotated[Delivery, Field(strict=False)]
 
 
@@ -28,6 +37,41 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+_Count = Annotated[int | None, Field(ge=0, le=MAX_COUNT)]
+
+
+class BudgetLimits(Body):
+    """What may be spent; what is left out is not limited. At least one is needed."""
+
+    tokens: Annotated[_Count, Field(description="input and output together")] = None
+    money: Annotated[
+        str | None,
+        Field(
+            pattern=rf"^[0-9]{{1,{MAX_MONEY_DIGITS[0]}}}(\.[0-9]{{1,{MAX_MONEY_DIGITS[1]}}})?$",
+            description="in the currency of models.toml, exact",
+        ),
+    ] = None
+    calls: Annotated[_Count, Field(description="model calls")] = None
+    steps: _Count = None
+    time_s: Annotated[float | None, Field(ge=0, le=MAX_COUNT, description="seconds of work")] = None
+    unpriced_calls: Annotated[
+        _Count, Field(description="calls of unknown price; 0 where money is limited and this is left out")
+    ] = None
+
+    @model_validator(mode="after")
+    def _at_least_one(self) -> Self:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError("name at least one limit")
+        return self
+
+
+class PutBudget(Body):
+    """The limits of a scope, in place of those that it had."""
+
+    limits: BudgetLimits
+    updated_by: Annotated[Id | None, Field(description="who changes it, for the history")] = None
+
+
 class CreateAgent(Body):
     """Start a session of a moniker."""
 
@@ -35,13 +79,24 @@ class CreateAgent(Body):
     task: LongText | None = None
     config: JsonObject | None = None
     agent_id: Annotated[Id | None, Field(description="the moniker's name when left out")] = None
+    agent_type: Annotated[
+        Id | None, Field(description="the name under which tools are granted to it; the moniker's when left out")
+    ] = None
     session_id: Annotated[Id | None, Field(description="a new id when left out; 409 when it is in use")] = None
     conversation_id: Id | None = None
     stop_on_done: Annotated[bool | None, Field(description="the moniker's own habit when left out")] = None
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
     max_runtime_s: Annotated[float, Field(gt=0, le=MAX_RUNTIME_S, allow_inf_nan=False)] | None = None
+    max_concurrent: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="at most so many sessions of the agent take a turn at a time")
+    ] = None
+    budget: Annotated[
+        BudgetLimits | None, Field(description="what the session may spend; spent, it pauses and can be raised")
+    ] = None
     delivery: Annotated[HowDelivered, Field(description="how the conversation's posts reach it")] = Delivery.PUSH
     idempotency_key: Annotated[Key | None, Field(description="the same key gives the same answer")] = None
+    urgency: Urgency = 0
+    not_before: NotBefore = None
 
 
 class Control(Body):
@@ -53,6 +108,11 @@ class Interrupt(Body):
 
     guidance: Text | JsonObject
     idempotency_key: Key | None = None
+    urgency: Urgency = 0
+    not_before: NotBefore = None
+
+
+HowBusy = Annotated[WhenBusy, Field(strict=False, description="what to do while a turn runs or inputs wait")]
 
 
 class Input(Body):
@@ -60,7 +120,71 @@ class Input(Body):
 
     text: Text
     data: JsonObject | None = None
+    when_busy: HowBusy = WhenBusy.ENQUEUE
     idempotency_key: Key | None = None
+    urgency: Urgency = 0
+    not_before: NotBefore = None
+
+
+class ScheduledInput(Body):
+    """What is said, and to whom: a session, or the latest one of an agent."""
+
+    text: Text
+    data: JsonObject | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
+    urgency: Urgency = 0
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.agent_id is None) == (self.session_id is None):
+            raise ValueError("give either agent_id or session_id")
+        return self
+
+
+class CreateSchedule(Body):
+    """Do something again and again: give `cron` or `every_s`, and `agent_create` or `agent_input`."""
+
+    cron: Annotated[
+        str | None, Field(min_length=1, max_length=MAX_CRON_CHARS, description="five fields, or six with seconds first")
+    ] = None
+    every_s: Annotated[int, Field(ge=1, le=MAX_EVERY_S)] | None = None
+    timezone: Annotated[str, Field(min_length=1, max_length=100, description="in which `cron` is read")] = "UTC"
+    agent_create: Annotated[
+        CreateAgent | None,
+        Field(description="without session_id, idempotency_key and not_before: each time has its own"),
+    ] = None
+    agent_input: ScheduledInput | None = None
+    schedule_id: Id | None = None
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if (self.cron is None) == (self.every_s is None):
+            raise ValueError("give either cron or every_s")
+        if (self.agent_create is None) == (self.agent_input is None):
+            raise ValueError("give either agent_create or agent_input")
+        once = self.agent_create
+        if once is not None and (once.session_id, once.idempotency_key, once.not_before) != (None, None, None):
+            raise ValueError("leave session_id, idempotency_key and not_before out: each time has its own")
+        return self
+
+
+class PatchSchedule(Body):
+    """What can be changed of a schedule."""
+
+    enabled: bool
+
+
+class Fork(Body):
+    """Begin a new session with what this one had after one of its steps."""
+
+    iteration: Annotated[int | None, Field(ge=0, le=MAX_STEPS, description="its last step when left out")] = None
+    session_id: Annotated[Id | None, Field(description="a new id when left out; 409 when it is in use")] = None
+    conversation_id: Annotated[Id | None, Field(description="a thread to speak in; none when left out")] = None
+    config: Annotated[JsonObject | None, Field(description="fields in place of those of the old config")] = None
+    agent_id: Annotated[Id | None, Field(description="the old session's agent when left out")] = None
+    idempotency_key: Annotated[Key | None, Field(description="the same key gives the same answer")] = None
 
 
 class CreateConversation(Body):
@@ -102,4 +226,34 @@ class PostMessage(Body):
     data: JsonObject | None = None
     user_id: Id | None = None
     mode: Annotated[PostMode, Field(alias="as", strict=False)] = PostMode.INPUT
+    when_busy: HowBusy = WhenBusy.ENQUEUE
     idempotency_key: Key | None = None
+
+
+class AnswerApproval(Body):
+    """Answer a session's question. repeat, done and fail are for a call that may have been made, the others for all
+    other questions; `decisions` of a question says which."""
+
+    decision: Annotated[ApprovalDecision, Field(strict=False)]
+    value: Annotated[
+        Any, Field(description="with edit: what was changed; for a form: an object with what was filled in")
+    ] = None
+    feedback: Annotated[str | None, Field(max_length=MAX_FEEDBACK_CHARS, description="why, or what to do better")] = (
+        None
+    )
+    by: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="who answers; it is stored as it is told")
+    ] = None
+    result: Annotated[Any, Field(description="what the call answered; only with done")] = None
+    digest: Annotated[
+        str | None,
+        Field(min_length=1, max_length=64, description="of the question as it was shown: 409 when it is another now"),
+    ] = None
+    idempotency_key: Key | None = None
+
+
+class ApproveTool(Body):
+    """Agree to a tool of an MCP server as it was read."""
+
+    hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="`hash` of the tool that was read")]
+    approved_by: Id | None = None

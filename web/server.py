@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from web.factory import Web
+from web.listener import serve_eventlet
 from web.settings import AsyncMode
 
 
@@ -76,7 +77,10 @@ def _serve(web: Web, host: str, port: int, stop: Stop) -> None:
 
     def run() -> None:
         try:
-            web.socketio.run(web.app, host=host, port=port, log_output=False, allow_unsafe_werkzeug=True)
+            if web.settings.async_mode is AsyncMode.EVENTLET:
+                serve_eventlet(web.app, host, port)
+            else:
+                web.socketio.run(web.app, host=host, port=port, log_output=False, allow_unsafe_werkzeug=True)
         except Exception as error:  # raised again by the thread that waits
             failures.append(error)
         finally:

@@ -47,6 +47,12 @@ class WebSettings(BaseSettings):
     max_body_bytes: int = Field(1_000_000, ge=1000)
     #: how deep objects and lists may be nested in a body
     max_json_depth: int = Field(64, ge=2, le=500)
+    #: so many open actions may be in the queue; 0 is no limit
+    max_queue: int = Field(20_000, ge=0)
+    #: packets that may wait for one client; one that leaves more unread is let go
+    client_buffer: int = Field(1000, ge=10)
+    #: seconds that a request may wait for the store; then it is answered with 503
+    request_s: float = Field(20.0, gt=0, le=600, allow_inf_nan=False)
     #: further names in `Host` headers that are answered, besides the loopback names and `host`
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = ()
     #: a message queue for other processes that emit to our rooms; the tables stay the source of all events
@@ -57,6 +63,11 @@ class WebSettings(BaseSettings):
         if self.redis_url is not None and self.async_mode is AsyncMode.EVENTLET:
             raise ValueError("redis_url works with async_mode=threading only: set STEPWELL_ASYNC_MODE=threading")
         return self
+
+    @property
+    def store_patience_s(self) -> float:
+        """Seconds that a request's write is tried again: less than its deadline, so that it can say what is wrong."""
+        return self.request_s * 0.8
 
     @property
     def host_names(self) -> frozenset[str]:

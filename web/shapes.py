@@ -10,13 +10,20 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from store import Action, ActionStatus, AgentState, SessionStatus
+from store import Action, ActionStatus, AgentState, AgentStep, SessionStatus
 from store.agent_events import AgentEvent
+from store.approvals import open_approvals_of
 from web.names import session_name
 
 Json = dict[str, Any]
 
 CREATE_FAILED = frozenset({ActionStatus.FAILED, ActionStatus.DEAD})
+
+
+#: columns that are the store's own business
+_INNER = frozenset({"lane", "changes", "base", "beats", "lease_s"})
+_EPOCH_SHOWN = (AgentStep, AgentEvent)
+_SPEC_FIELDS = ("task", "config", "stop_on_done", "max_steps", "max_runtime_s", "forked_from", "budget")
 
 
 class Session(TypedDict):
@@ -41,6 +48,8 @@ class Session(TypedDict):
     stop_on_done: bool | None
     max_steps: int | None
     max_runtime_s: float | None
+    forked_from: Any
+    budget: Any
     wake_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -60,7 +69,13 @@ def time_of(moment: datetime) -> str:
 
 def shape(record: Any) -> Json:
     """A step, message, action, conversation, participant or agent: its fields, as JSON has them."""
-    return {item.name: plain(getattr(record, item.name)) for item in dataclasses.fields(record)}
+    return {name: plain(getattr(record, name)) for name in shown_fields(type(record))}
+
+
+def shown_fields(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a record that go over the wire."""
+    hidden = _INNER if kind in _EPOCH_SHOWN else _INNER | {"epoch"}
+    return tuple(item.name for item in dataclasses.fields(kind) if item.name not in hidden)
 
 
 def session_shape(state: AgentState) -> Json:
@@ -79,8 +94,23 @@ def session_shape(state: AgentState) -> Json:
         "last_error": state.last_error,
         "usage": state.usage,
         **_spec_fields(state.spec),
-        "wake_at": plain(state.wake_at),
+        "wake_at": plain(state.wake_at) if _sleeps(state) else None,
         "created_at": time_of(state.created_at),
+        "updated_at": time_of(state.updated_at),
+    }
+
+
+def _sleeps(state: AgentState) -> bool:
+    """Whether its moment ends a sleep; that of a session which asks a person ends the time for an answer."""
+    return state.status is not SessionStatus.WAITING or (state.reason or "").startswith("sleeping")
+
+
+def asking_shape(state: AgentState) -> Json:
+    """What a session asks people now: all its open questions, none when it asks nothing any more."""
+    return {
+        "session_id": state.session_id,
+        "conversation_id": state.conversation_id,
+        "items": [shape(one) for one in open_approvals_of(state)],
         "updated_at": time_of(state.updated_at),
     }
 
@@ -91,7 +121,11 @@ def listed_session_shape(state: AgentState) -> Json:
 
 
 def queued_session_shape(create: Action) -> Json:
-    """A session whose create has not been carried out yet, or could not be."""
+    """A session whose create has not been carried out yet, or could not be.
+
+    Its stamp is that of the create until that failed: the session's first row may carry an earlier one than the end of
+    its create, and must not look older than what is shown before it.
+    """
     payload = create.payload if isinstance(create.payload, Mapping) else {}
     failed = create.status in CREATE_FAILED
     return {
@@ -112,7 +146,7 @@ def queued_session_shape(create: Action) -> Json:
         **_spec_fields(payload),
         "wake_at": None,
         "created_at": time_of(create.created_at),
-        "updated_at": time_of(create.processed_at or create.created_at),
+        "updated_at": time_of((create.processed_at if failed else None) or create.created_at),
     }
 
 
@@ -133,4 +167,4 @@ def counts(found: Mapping[Any, int]) -> dict[str, int]:
 
 def _spec_fields(spec: Any) -> Json:
     given = spec if isinstance(spec, Mapping) else {}
-    return {name: given.get(name) for name in ("task", "config", "stop_on_done", "max_steps", "max_runtime_s")}
+    return {name: given.get(name) for name in _SPEC_FIELDS}

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from store import TenantStore
 from web.bridge import StoreBridge
+from web.emitter import Sender
 from web.problems import Problem, field_errors, problem_of, unforeseen
 from web.relay import Relay
 from web.replay import Missed
@@ -42,6 +43,8 @@ class Live:
     vitals: Vitals
     subscriptions: Subscriptions
     turn: AbstractContextManager[Any]
+    #: takes secrets out of an error's text
+    redact: Callable[[str], str] = str
 
     def hello(self) -> Json:
         """What a client is told first."""
@@ -51,6 +54,10 @@ class Live:
             "model": model_shape(self.vitals.model),
             "server_time": time_of(self.db.clock.now()),
         }
+
+    def greet(self, sender: Sender, sid: str) -> None:
+        """Send the first words; straight to the connection, so that no message queue need be there."""
+        sender.emit("hello", self.hello(), to=sid, ignore_queue=True)
 
     def subscribe(self, sid: str, payload: Payload) -> Json:
         """Tell what was missed and, when that is all, let the connection into the room."""
@@ -85,7 +92,7 @@ def install_sockets(socketio: SocketIO, live: Live) -> None:
     def connect(*_: Any) -> None:
         with live.turn:
             live.subscriptions.connected(_sid())
-        socketio.emit("hello", live.hello(), to=_sid())
+        live.greet(socketio, _sid())
 
     @socketio.on("disconnect")
     def disconnect(*_: Any) -> None:
@@ -94,11 +101,11 @@ def install_sockets(socketio: SocketIO, live: Live) -> None:
 
     @socketio.on("subscribe")
     def subscribe(*payload: Any) -> Json:
-        return _answered("subscribe", lambda: live.subscribe(_sid(), payload))
+        return _answered("subscribe", lambda: live.subscribe(_sid(), payload), live.redact)
 
     @socketio.on("unsubscribe")
     def unsubscribe(*payload: Any) -> Json:
-        return _answered("unsubscribe", lambda: live.unsubscribe(_sid(), payload))
+        return _answered("unsubscribe", lambda: live.unsubscribe(_sid(), payload), live.redact)
 
 
 def _sid() -> str:
@@ -121,7 +128,7 @@ def _acknowledged(room: Room, missed: Missed, boot_id: str) -> Json:
     }
 
 
-def _answered(event: str, handle: Callable[[], Json]) -> Json:
+def _answered(event: str, handle: Callable[[], Json], redact: Callable[[str], str]) -> Json:
     try:
         return handle()
     except ValidationError as error:
@@ -130,7 +137,7 @@ def _answered(event: str, handle: Callable[[], Json]) -> Json:
         problem = problem_of(error)
         if problem is None:
             _log.error("socket event failed", socket_event=event, exc_info=error)
-        return _refusal(event, problem or unforeseen())
+        return _refusal(event, (problem or unforeseen()).without(redact))
 
 
 def _refusal(event: str, problem: Problem) -> Json:

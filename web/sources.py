@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from store import Action, AgentState, AgentStep, Message, TenantStore, filters
 from store.actions import queue_of
-from store.agent_events import AgentEvent, events_of
+from store.agent_events import AgentEvent, events_of, shown_events
 from store.agent_state import LIST_COLUMNS, states_of
-from store.agent_steps import journal_of
+from store.agent_steps import journal_of, shown_steps, whole_steps
+from store.approvals import has_asked
 from store.messages import messages_of
 from store.schema import AGENT_EVENTS, AGENT_STATE, AGENT_STEPS, MESSAGES, QUEUE
-from store.scope import ScopedTable
+from store.scope import ScopedTable, Versioned
 from web.rooms import Room, RoomKind
-from web.shapes import Json, event_shape, listed_session_shape, session_shape, shape
+from web.shapes import Json, asking_shape, event_shape, listed_session_shape, session_shape, shape
 
 #: conversation id -> the sessions that take part in it
 Members = Mapping[str, frozenset[str]]
 
 #: with more ids than this in a filter it is cheaper to read all that is new
 MAX_NAMED: Final = 100
+#: as the row of a session that asks, or has asked not long ago, is stored
+_ASKED: Final = '"asked"'
 LIVE_EVENTS: Final = ("token", "progress")
 
 
@@ -38,19 +41,42 @@ class Source:
     rooms_of: Callable[[Any, Members], Iterable[Room]]
     #: conditions for the rows of some rooms; None when these rooms show nothing of this table
     conditions: Callable[[Collection[Room], Members], Sequence[Any] | None]
-    #: a row as it looks in a room
-    look: Callable[[Any, Room], Json]
+    #: a row as it looks in a room; None where the room shows it in other events only
+    look: Callable[[Any, Room], Json | None]
     #: the order of rows within one commit
     rank: Callable[[Any], Any]
     #: what has to be read for these rooms; None means everything
     columns: Callable[[Collection[Room]], Sequence[str] | None]
     #: a column that is enough to count rows
     key: str
+    #: makes items whole that are stored in parts, with one read for all of them
+    whole: Callable[[TenantStore, Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
+    #: leaves out rows that must not be seen
+    shown: Callable[[TenantStore, Sequence[Versioned[Any]]], Awaitable[list[Versioned[Any]]]] | None = None
+
+    #: more events that a row makes in a room, before its own
+    also: Callable[[Any, Room], Iterable[tuple[str, Json]]] | None = None
+
+    def events_of(self, item: Any, room: Room) -> list[tuple[str, Json]]:
+        """All that is sent of a row to a room, in order."""
+        found = [] if self.also is None else list(self.also(item, room))
+        look = self.look(item, room)
+        return found if look is None else [*found, (self.event, look)]
 
     @property
     def mark(self) -> str:
         """The column with the version that a row is ordered by."""
         return filters.CREATED_VERSION if self.follow == "created" else filters.UPDATED_VERSION
+
+
+async def completed(db: TenantStore, source: Source, rows: Sequence[Versioned[Any]]) -> list[Versioned[Any]]:
+    """Rows as they are shown: without those of an owner that was replaced, and with what a row holds only in part."""
+    if source.shown is not None and rows:
+        rows = await source.shown(db, rows)
+    if source.whole is None or not rows:
+        return list(rows)
+    items = await source.whole(db, [row.item for row in rows])
+    return [replace(row, item=item) for row, item in zip(rows, items, strict=True)]
 
 
 def of_room(room: Room) -> tuple[Source, ...]:
@@ -77,8 +103,9 @@ def _in_sessions(rooms: Collection[Room], _: Members) -> Sequence[Any] | None:
 
 
 def _events_in_sessions(rooms: Collection[Room], members: Members) -> Sequence[Any] | None:
-    found = _in_sessions(rooms, members)
-    return None if found is None else (*found, filters.one_of("kind", LIVE_EVENTS))
+    threads = keys(rooms, RoomKind.CONVERSATION)
+    ids = [*keys(rooms, RoomKind.SESSION), *(one for thread in threads for one in members.get(thread, ()))]
+    return (*_named("session_id", ids), filters.one_of("kind", LIVE_EVENTS)) if ids else None
 
 
 def _in_conversations(rooms: Collection[Room], _: Members) -> Sequence[Any] | None:
@@ -97,17 +124,18 @@ def _states(rooms: Collection[Room], members: Members) -> Sequence[Any] | None:
     sessions = [*keys(rooms, RoomKind.SESSION), *(one for thread in threads for one in members.get(thread, ()))]
     if len(threads) > MAX_NAMED or len(sessions) > MAX_NAMED:
         return ()
-    by_session = filters.one_of("session_id", sessions) if sessions else None
-    by_thread = filters.one_of("conversation_id", threads) if threads else None
-    if by_session is not None and by_thread is not None:
-        return (by_session | by_thread,)
-    found = by_session if by_session is not None else by_thread
-    return None if found is None else (found,)
+    wanted = [filters.one_of("session_id", sessions)] if sessions else []
+    wanted += [filters.one_of("conversation_id", threads)] if threads else []
+    wanted += [filters.contains("inbox", _ASKED)] if Room(RoomKind.APPROVALS) in rooms else []
+    return (filters.either(*wanted),) if wanted else None
 
 
 def _state_columns(rooms: Collection[Room]) -> Sequence[str] | None:
     """A session's context can be large: it is read only when somebody looks at a session."""
-    return None if keys(rooms, RoomKind.SESSION) else LIST_COLUMNS
+    if keys(rooms, RoomKind.SESSION):
+        return None
+    asks = Room(RoomKind.APPROVALS) in rooms or keys(rooms, RoomKind.CONVERSATION)
+    return (*LIST_COLUMNS, "inbox") if asks else LIST_COLUMNS
 
 
 def _rooms_of_state(state: AgentState, members: Members) -> Iterable[Room]:
@@ -116,6 +144,8 @@ def _rooms_of_state(state: AgentState, members: Members) -> Iterable[Room]:
     yield Room(RoomKind.SESSION, state.session_id)
     yield from (Room(RoomKind.CONVERSATION, thread) for thread in sorted(threads))
     yield Room(RoomKind.SESSIONS)
+    if has_asked(state):
+        yield Room(RoomKind.APPROVALS)
 
 
 def _rooms_of_action(action: Action, _: Members) -> Iterable[Room]:
@@ -124,16 +154,29 @@ def _rooms_of_action(action: Action, _: Members) -> Iterable[Room]:
     yield Room(RoomKind.QUEUE)
 
 
-def _room_of_step(step: AgentStep | AgentEvent, _: Members) -> Iterable[Room]:
+def _room_of_step(step: AgentStep, _: Members) -> Iterable[Room]:
     yield Room(RoomKind.SESSION, step.session_id)
+
+
+def _rooms_of_event(event: AgentEvent, members: Members) -> Iterable[Room]:
+    yield Room(RoomKind.SESSION, event.session_id)
+    threads = sorted(thread for thread, sessions in members.items() if event.session_id in sessions)
+    yield from (Room(RoomKind.CONVERSATION, thread) for thread in threads)
 
 
 def _room_of_message(message: Message, _: Members) -> Iterable[Room]:
     yield Room(RoomKind.CONVERSATION, message.conversation_id)
 
 
-def _look_of_state(state: AgentState, room: Room) -> Json:
+def _look_of_state(state: AgentState, room: Room) -> Json | None:
+    if room.kind is RoomKind.APPROVALS:
+        return None
     return session_shape(state) if room.kind is RoomKind.SESSION else listed_session_shape(state)
+
+
+def _questions_of_state(state: AgentState, room: Room) -> Iterable[tuple[str, Json]]:
+    if room.kind is not RoomKind.SESSIONS and has_asked(state):
+        yield "approval", asking_shape(state)
 
 
 STEPS: Final = Source(
@@ -147,18 +190,21 @@ STEPS: Final = Source(
     rank=lambda step: (step.session_id, step.iteration),
     columns=_everything,
     key="id",
+    whole=whole_steps,
+    shown=shown_steps,
 )
 TOKENS: Final = Source(
     table=AGENT_EVENTS.name,
     event="token",
     follow="created",
     scoped=events_of,
-    rooms_of=_room_of_step,
+    rooms_of=_rooms_of_event,
     conditions=_events_in_sessions,
     look=lambda event, _: event_shape(event),
-    rank=lambda event: (event.session_id, event.iteration, event.event_seq),
+    rank=lambda event: (event.session_id, event.iteration, event.epoch, event.event_seq),
     columns=_everything,
     key="id",
+    shown=shown_events,
 )
 POSTS: Final = Source(
     table=MESSAGES.name,
@@ -183,6 +229,7 @@ STATES: Final = Source(
     rank=lambda state: (state.updated_at, state.session_id),
     columns=_state_columns,
     key="session_id",
+    also=_questions_of_state,
 )
 ACTIONS: Final = Source(
     table=QUEUE.name,
@@ -201,7 +248,8 @@ ACTIONS: Final = Source(
 ALL: Final = (TOKENS, STEPS, POSTS, ACTIONS, STATES)
 _OF_KIND: Final[Mapping[RoomKind, tuple[Source, ...]]] = {
     RoomKind.SESSION: (TOKENS, STEPS, ACTIONS, STATES),
-    RoomKind.CONVERSATION: (POSTS, STATES),
+    RoomKind.CONVERSATION: (TOKENS, POSTS, STATES),
     RoomKind.SESSIONS: (STATES,),
     RoomKind.QUEUE: (ACTIONS,),
+    RoomKind.APPROVALS: (STATES,),
 }

@@ -35,6 +35,10 @@ class Subscriptions:
         """Whether there is any connection."""
         return bool(self._rooms)
 
+    def count(self) -> int:
+        """How many connections there are."""
+        return len(self._rooms)
+
     def check(self, sid: str, room: Room) -> None:
         """Raise a 429 `RefusedError` when the connection follows as many rooms as it may."""
         mine = self._rooms.get(sid, set())

@@ -29,12 +29,17 @@ from store import (
     list_sessions,
 )
 from store.agent_state import get_agent_states
+from store.approvals import list_approvals
 from store.ids import ConversationId, SessionId, step_id
 from store.paging import encode_cursor
+from store.search import SearchKind, Sought, search
 from web.api import openapi
+from web.api.budgets import budgets_of_session, budgets_page
 from web.api.monikers import moniker_shapes
+from web.api.search import search_shape
 from web.api.table import OPERATIONS
 from web.bridge import StoreBridge
+from web.livetext import live_text
 from web.lookup import find_known
 from web.recent import last_texts
 from web.replay import cursor_of
@@ -78,6 +83,20 @@ class StoreViews:
         """A page of actions in any of some statuses."""
         return ask(self.bridge, _queue(self.api.db, statuses, cursor, limit))
 
+    def budgets(self, *, cursor: str | None, limit: int) -> Json:
+        """A page of budgets with what was spent."""
+        return ask(self.bridge, _budgets(self.api.db, cursor, limit))
+
+    def approvals(self, *, limit: int) -> Json:
+        """The questions that were asked first."""
+        return ask(self.bridge, _approvals(self.api.db, limit))
+
+    def search(self, q: str, *, kind: str, cursor: str | None, limit: int) -> Json:
+        """A page of what holds some words; any other `kind` than one of them is for all."""
+        kinds = tuple(one for one in SearchKind if one.value == kind) or tuple(SearchKind)
+        page = search(self.api.db, Sought(q, kinds), limit=limit, cursor=cursor)
+        return search_shape(ask(self.bridge, page))
+
     def monikers(self) -> list[Json]:
         """Every moniker, in the order to offer them."""
         return moniker_shapes(self.api.catalogue)
@@ -111,9 +130,12 @@ async def _session(db: TenantStore, session_id: SessionId) -> Json | None:
     if known is None:
         return None
     newest = await list_agent_steps(db, StepFilter(session_id=session_id), order="desc", limit=NEWEST)
+    last = newest.items[0].iteration if newest.items else -1
     return {
         "session": known.shape(),
         "steps": [shape(step) for step in reversed(newest.items)],
+        "live_text": await live_text(db, {session_id: last}),
+        "budgets": await budgets_of_session(db, known.source) if isinstance(known.source, AgentState) else [],
         "live_cursor": live_cursor,
     }
 
@@ -132,11 +154,14 @@ async def _conversation(db: TenantStore, conversation_id: ConversationId) -> Jso
     members = await list_participants(db, conversation_id)
     messages = await list_messages(db, conversation_id, order="desc", limit=NEWEST)
     states = await get_agent_states(db, [member.session_id for member in members if member.session_id])
+    running = {state.session_id: state.iteration for state in states.values() if not state.ended}
     return {
         "conversation": shape(thread),
         "messages": [shape(message) for message in reversed(messages.items)],
         "participants": [shape(member) for member in members],
         "sessions": [listed_session_shape(state) for state in states.values()],
+        "live_text": await live_text(db, running),
+        "stored": {state.session_id: state.iteration for state in states.values()},
         "live_cursor": live_cursor,
     }
 
@@ -152,6 +177,17 @@ async def _queue(db: TenantStore, statuses: Sequence[str], cursor: str | None, l
     return many(
         map(shape, page.items), page.next_cursor, counts=counts(await count_actions(db)), live_cursor=live_cursor
     )
+
+
+async def _budgets(db: TenantStore, cursor: str | None, limit: int) -> Json:
+    live_cursor = await cursor_of(db, Room(RoomKind.SESSIONS))
+    return {**await budgets_page(db, limit=limit, cursor=cursor), "live_cursor": live_cursor}
+
+
+async def _approvals(db: TenantStore, limit: int) -> Json:
+    live_cursor = await cursor_of(db, Room(RoomKind.APPROVALS))
+    page = await list_approvals(db, limit=limit)
+    return many(map(shape, page.items), page.next_cursor, live_cursor=live_cursor)
 
 
 async def _any_of(

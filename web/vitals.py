@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from store import ActionStatus, SessionStatus, TenantStore, Worker, count_actions, count_sessions, list_workers
+from store.approvals import count_approvals
 from web.catalogue import ModelInfo
 from web.version import VERSION
 
@@ -22,13 +23,19 @@ class Vital:
     model: ModelInfo
     failed_sessions: int
     dead_actions: int
+    #: questions that wait for a person
+    open_questions: int = 0
 
     def frame(self) -> dict[str, Any]:
         """What a page shows around its content; see `web.pages.Views.frame`."""
         return {
             "model": model_shape(self.model),
             "worker": self.worker(),
-            "badges": {"sessions": self.failed_sessions, "queue": self.dead_actions},
+            "badges": {
+                "sessions": self.failed_sessions,
+                "approvals": self.open_questions,
+                "queue": self.dead_actions,
+            },
             "version": VERSION,
         }
 
@@ -84,6 +91,7 @@ class Vitals:
             model=_model_of(alive[0]) if alive else self._model,
             failed_sessions=sessions[SessionStatus.ERROR],
             dead_actions=actions[ActionStatus.DEAD],
+            open_questions=await count_approvals(self._db),
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import openai
 
-from runtime.llm.port import ChatRequest
+from runtime.llm.modelsfile import Ability
+from runtime.llm.port import ChatMessage, ChatRequest
 
 Format = Literal["json_schema", "json_object", "none"]
 Limit = Literal["max_completion_tokens", "max_tokens", "none"]
@@ -24,6 +26,18 @@ class Dialect:
     format: Format = "json_schema"
     limit: Limit = "max_tokens"
     temperature: bool = True
+
+
+def dialect_of(abilities: Collection[Ability], *, openai_itself: bool) -> Dialect:
+    """The way to ask a model first of which is known what it can."""
+    form: Format = "none"
+    if Ability.JSON_SCHEMA in abilities:
+        form = "json_schema"
+    elif Ability.JSON_OBJECT in abilities:
+        form = "json_object"
+    thinks = Ability.REASONING in abilities
+    limit: Limit = "max_completion_tokens" if openai_itself or thinks else "max_tokens"
+    return Dialect(form, limit, temperature=not thinks)
 
 
 def plainer(dialect: Dialect, request: ChatRequest, error: openai.BadRequestError) -> Dialect | None:
@@ -50,12 +64,26 @@ def _next_limit(limit: Limit, complaint: str) -> Limit:
 
 def prompt(request: ChatRequest, dialect: Dialect) -> list[Any]:
     """The messages of one call; an endpoint that cannot be bound to the JSON schema is at least told about it."""
-    messages = [message.model_dump() for message in request.messages]
+    messages = [_message(message) for message in request.messages]
     if request.json_schema is None or dialect.format == "json_schema":
         return messages
     schema = json.dumps(request.json_schema)
     told = f"Answer with one JSON object and nothing else. It must fit this JSON Schema: {schema}"
     return [{"role": "system", "content": told}, *messages]
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    """A message as it goes over the wire; what it has not got is left out."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_call_id is not None:
+        sent["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        sent["content"] = message.content or None
+        sent["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return sent
 
 
 def options(request: ChatRequest, dialect: Dialect) -> dict[str, Any]:
@@ -67,6 +95,9 @@ def options(request: ChatRequest, dialect: Dialect) -> dict[str, Any]:
         body["temperature"] = request.temperature
     if request.json_schema is not None and dialect.format != "none":
         body["response_format"] = _response_format(request.json_schema, dialect.format, request.purpose)
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
+        body["tool_choice"] = request.tool_choice
     return body
 
 

@@ -1,46 +1,53 @@
-"""Which chat model a process uses, chosen by its settings."""
+"""Which models a process uses, chosen by its settings.
+
+The client of endpoints takes a second to load, mostly for types that we do not use. So it is loaded by whoever has an
+endpoint to ask: not by the dashboard, and not by a worker with the offline model.
+"""
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from typing import Protocol, runtime_checkable
 
+from runtime.llm.models import DEFAULT_MODEL, Models, ModelSettings
+from runtime.llm.modelsfile import DEFAULT_ROLE
+from runtime.llm.modelsread import KnownModels, read_file
 from runtime.llm.offline import OFFLINE_LABEL, OfflineModel
-from runtime.llm.openai_chat import OpenAiChat
 from runtime.llm.port import ChatModel
+from runtime.llm.route import routes_of
 
-DEFAULT_MODEL = "gpt-4.1-mini"
+__all__ = ["DEFAULT_MODEL", "ModelSettings", "Models", "chat_model", "close_chat_model", "model_label", "models_of"]
 
 
-class ModelSettings(BaseSettings):
-    """Where the chat model is. Read from the environment once, when an instance is made."""
+@runtime_checkable
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True)
 
-    api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
-    base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
-    model: str = Field(DEFAULT_MODEL, validation_alias=AliasChoices("STEPWELL_MODEL", "OPENAI_MODEL"))
+def models_of(settings: ModelSettings) -> Models:
+    """The models that `settings` ask for. Opens no connection; the first call does.
 
-    @property
-    def offline(self) -> bool:
-        """True when there is nobody to ask: neither a key nor an endpoint, or the model is named "offline"."""
-        return self.model == OFFLINE_LABEL or (self.api_key is None and self.base_url is None)
+    Raises `SettingError` when the file of models cannot be used.
+    """
+    if settings.offline:
+        return Models(OfflineModel(), OfflineModel())
+    from runtime.llm.served import served_models
+
+    return served_models(settings)
 
 
 def chat_model(settings: ModelSettings) -> ChatModel:
-    """The model that `settings` asks for. Opens no connection; the first call does."""
-    if settings.offline:
-        return OfflineModel()
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return OpenAiChat(base_url=settings.base_url, api_key=key, model=settings.model)
+    """The model that chats, as `models_of` has it."""
+    return models_of(settings).chat
 
 
 def model_label(settings: ModelSettings) -> str:
     """What people see of the model that `settings` asks for, without making it."""
-    return OFFLINE_LABEL if settings.offline else settings.model
+    if settings.models_file is None or settings.offline:
+        return OFFLINE_LABEL if settings.offline else settings.model
+    return routes_of(KnownModels(read_file(settings.models_file), {}), DEFAULT_ROLE)[0].model.model
 
 
 async def close_chat_model(model: ChatModel) -> None:
     """Close the connections of a model that `chat_model` made."""
-    if isinstance(model, OpenAiChat):
+    if isinstance(model, _Closable):
         await model.aclose()

@@ -1,24 +1,43 @@
 """A chat model without a network: the same prompt gives the same answer, cut from what the prompt says.
 
 It speaks every purpose that the monikers use, so that the whole product can be tried, shown and tested without a key.
-It never invents a fact: summaries and findings are sentences of the given text.
+It never invents a fact: summaries and findings are sentences of the given text. For other purposes it calls the tools
+it is given, fills any JSON Schema, and says that it is no real model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from runtime.llm import offline_jokes, offline_steps
+from runtime.llm.embedding import in_batches
 from runtime.llm.extract import keywords, matching, summary
-from runtime.llm.port import ChatReply, ChatRequest, Usage, read_data_block
+from runtime.llm.offline_tools import instance_text, tool_call, tool_report
+from runtime.llm.offline_vectors import vector_of
+from runtime.llm.port import (
+    ChatReply,
+    ChatRequest,
+    EmbeddingReply,
+    Stream,
+    StreamEnd,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    read_data_block,
+)
 
 OFFLINE_LABEL = "offline"
 CHARS_PER_TOKEN = 4
+#: the word by which the offline model tells a text that a guardian would have doubts about
+OFFLINE_CONCERN = "OFFLINE-CONCERN"
 #: sentences in a merged summary
 MAX_MERGED = 8
+_PIECES = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 
 Data = Mapping[str, Any]
 
@@ -29,13 +48,53 @@ class OfflineModel:
     label = OFFLINE_LABEL
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        """Answer at once; accepts any prompt and never fails."""
+        """Answer at once; accepts any prompt.
+
+        Raises `LlmError` only for a JSON Schema, of an answer or of a tool, that it finds no value for.
+        """
         prompt = "\n".join(message.content for message in request.messages)
-        data = read_data_block(request.messages)
-        answer = _ANSWERS.get(request.purpose, _unknown)
-        text = answer(_prompt_as_data(request) if data is None else data)
-        usage = Usage(input_tokens=_tokens(prompt), output_tokens=_tokens(text), calls=1)
-        return ChatReply(text=text, model=self.label, usage=usage)
+        call = tool_call(request)
+        text = "" if call else _text(request)
+        usage = Usage(
+            input_tokens=_tokens(prompt), output_tokens=_tokens(text + (call.arguments if call else "")), calls=1
+        )
+        return ChatReply(
+            text=text,
+            model=self.label,
+            usage=usage,
+            finish_reason="tool_calls" if call else "stop",
+            tool_calls=(call,) if call else (),
+            cost=Decimal(0),
+        )
+
+    async def stream(self, request: ChatRequest, *, restart: bool = False) -> Stream:
+        """The same answer word by word; never cut."""
+        reply = await self.chat(request)
+        for piece in _PIECES.findall(reply.text):
+            yield TextDelta(text=piece)
+        for index, call in enumerate(reply.tool_calls):
+            yield ToolCallDelta(index=index, name=call.name, arguments=call.arguments)
+        yield StreamEnd(reply=reply)
+
+    async def embed(self, texts: Sequence[str], *, deadline_s: float = 60.0) -> EmbeddingReply:
+        """A vector of length 1 for each text; texts that share words are near. Free of charge."""
+
+        async def batch(part: Sequence[str]) -> EmbeddingReply:
+            usage = Usage(input_tokens=_tokens("".join(part)), calls=1)
+            vectors = tuple(map(vector_of, part))
+            return EmbeddingReply(vectors=vectors, model=self.label, usage=usage, cost=Decimal(0))
+
+        return await in_batches(texts, batch, self.label)
+
+
+def _text(request: ChatRequest) -> str:
+    known = _ANSWERS.get(request.purpose)
+    if known is None and request.json_schema is not None:
+        return instance_text(request.json_schema)
+    if known is None and (report := tool_report(request)) is not None:
+        return report
+    data = read_data_block(request.messages)
+    return (known or _unknown)(_prompt_as_data(request) if data is None else data)
 
 
 def _prompt_as_data(request: ChatRequest) -> Data:
@@ -112,6 +171,13 @@ def _research_report(data: Data) -> str:
     return "\n".join([f"What the documents say about: {_str(data, 'question')}", "", *lines])
 
 
+def _judge(data: Data) -> str:
+    """The guardian's verdict. No text is judged: only a marked word, which a demonstration may write, is a concern."""
+    if OFFLINE_CONCERN not in _str(data, "text"):
+        return "<OK/>"
+    return f"<CONCERN>[offline model] the text holds the word {OFFLINE_CONCERN}; no model has judged it</CONCERN>"
+
+
 def _unknown(data: Data) -> str:
     gist = summary(_str(data, "text") or json.dumps(dict(data), ensure_ascii=False), count=1)
     return f"[offline model] I have no rule for this request. It begins: {gist}"
@@ -124,5 +190,6 @@ _ANSWERS: Mapping[str, Callable[[Data], str]] = {
     "research.plan": _research_plan,
     "research.findings": _research_findings,
     "research.report": _research_report,
+    "guard.judge": _judge,
     "stepframe": offline_steps.answer,
 }

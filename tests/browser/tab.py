@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, expect
 
-from tests.processes import HOST
+from tests.processes import HOST, ROOT
 from tests.support import eventually
 
 PATIENCE_MS = 40_000
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 # Runs before any script of the page, in every frame: what the page's own policy had to stop.
 WATCH_POLICY = """
 window.stopped = [];
@@ -82,6 +83,10 @@ class Tab:
         stopped: list[str] = await self.page.evaluate("window.stopped ?? []")
         assert not [*self.complaints, *stopped]
 
+    def forgive(self, *words: str) -> None:
+        """Drop the complaints with one of these words: what the test has brought about itself."""
+        self.complaints[:] = [line for line in self.complaints if not any(word in line for word in words)]
+
     def watch(self) -> None:
         """Begin to keep complaints."""
         self.page.on("console", self._console)
@@ -126,3 +131,19 @@ async def tab_in(context: BrowserContext, url: str) -> Tab:
     tab = Tab(url, await context.new_page())
     tab.watch()
     return tab
+
+
+async def barriers(tab: Tab) -> list[str]:
+    """What axe finds, as `rule: elements`; the tab has to bypass the page's policy."""
+    if not await tab.page.evaluate("'axe' in window"):
+        await tab.page.add_script_tag(path=AXE)
+    rules: list[str] = await tab.page.evaluate(
+        "axe.run().then(({ violations }) =>"
+        " violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(' ')).join(', ')}`))"
+    )
+    return rules
+
+
+async def overhang(tab: Tab) -> int:
+    """By how many pixels a page scrolls sideways."""
+    return int(await tab.page.evaluate("document.documentElement.scrollWidth - innerWidth"))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from tests.browser.tab import Tab, new_tab
-from tests.processes import ROOT, Dashboard
+from tests.browser.tab import barriers, new_tab, overhang
+from tests.processes import Dashboard
 from tests.remote import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 LONG = "Averylongwordwithoutanyblank" * 6
 
 
@@ -62,6 +60,7 @@ LISTS = {
     "failed sessions": "/sessions?status=failed",
     "conversations": "/conversations",
     "queue": "/queue",
+    "budgets": "/budgets",
     "dead actions": "/queue?status=dead",
     "api": "/docs",
 }
@@ -72,23 +71,19 @@ async def test_a_phone_scrolls_no_page_sideways(browser: Browser, dashboard: Das
         too_wide = {}
         for name, path in content.paths.items():
             await tab.open(path)
-            too_wide[name] = await _overhang(tab)
+            too_wide[name] = await overhang(tab)
             if name == "waiting":
                 await tab.find(".step-row").first.click()
                 await expect(tab.find(".detail h2").first).to_be_visible()
-                too_wide["step"] = await _overhang(tab)
+                too_wide["step"] = await overhang(tab)
             if name == "sessions":
                 await tab.find("[data-start]").first.click()
                 await expect(tab.find("[data-start-sheet]")).to_be_visible()
-                too_wide["start"] = await _overhang(tab)
+                too_wide["start"] = await overhang(tab)
         await tab.page.goto(f"{dashboard.url}/docs#post-api-agents")
-        too_wide["operation"] = await _overhang(tab)
+        too_wide["operation"] = await overhang(tab)
         assert set(too_wide.values()) == {0}, too_wide
         await tab.healthy()
-
-
-async def _overhang(tab: Tab) -> int:
-    return int(await tab.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -98,37 +93,26 @@ async def test_no_page_has_a_barrier(browser: Browser, dashboard: Dashboard, con
         found: dict[str, list[str]] = {}
         for name, path in content.paths.items():
             await tab.open(path)
-            found[name] = await _barriers(tab, AXE)
+            found[name] = await barriers(tab)
             if name == "waiting":
                 await tab.find(".step-row").first.click()
                 await expect(tab.find(".detail h2").first).to_be_visible()
-                found["step"] = await _barriers(tab, AXE)
+                found["step"] = await barriers(tab)
             if name == "sessions":
                 await tab.find("[data-start]").first.click()
                 await expect(tab.find("[data-start-sheet]")).to_be_visible()
-                found["start"] = await _barriers(tab, AXE)
+                found["start"] = await barriers(tab)
                 await tab.page.keyboard.press("Escape")
                 await tab.page.keyboard.press("?")
                 await expect(tab.find("[data-shortcuts]")).to_be_visible()
-                found["keys"] = await _barriers(tab, AXE)
+                found["keys"] = await barriers(tab)
                 await tab.page.keyboard.press("Escape")
                 await tab.page.keyboard.press("Control+k")
                 await expect(tab.find("dialog.palette")).to_be_visible()
-                found["palette"] = await _barriers(tab, AXE)
+                found["palette"] = await barriers(tab)
         await tab.page.goto(f"{dashboard.url}/sessions/nobody")
-        found["not found"] = await _barriers(tab, AXE)
+        found["not found"] = await barriers(tab)
         assert not {name: rules for name, rules in found.items() if rules}
-
-
-async def _barriers(tab: Tab, axe: Path) -> list[str]:
-    """What axe finds, as `rule: elements`."""
-    if not await tab.page.evaluate("'axe' in window"):
-        await tab.page.add_script_tag(path=axe)
-    rules: list[str] = await tab.page.evaluate(
-        "axe.run().then(({ violations }) =>"
-        " violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(' ')).join(', ')}`))"
-    )
-    return rules
 
 
 async def test_every_page_needs_this_host_only(browser: Browser, dashboard: Dashboard, content: Content) -> None:

@@ -9,20 +9,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from store.actions import ActionKind, NewAction, enqueue, mark_action_processed_async, queue_of
-from store.agent_state import upsert_agent_state
-from store.agent_steps import append_agent_step
+from store import filters
+from store.actions import ActionKind, queue_of
+from store.agent_state import states_of, upsert_agent_state
+from store.agent_steps import append_agent_step, journal_of
 from store.changes import Feed
 from store.clock import SystemClock, SystemIds
-from store.crashpoints import crash_at, no_crash
+from store.crashpoints import CrashPoint, crash_at, no_crash
 from store.database import Store, open_store
+from store.enqueueing import NewAction, enqueue
 from store.ids import ActionId, SessionId
+from store.marks import mark_action_processed_async
 from store.options import StoreOptions
+from store.retention import RetentionRules, retain
 from store.upkeep import Upkeep, UpkeepRules
 from tests.store.rows import a_state, a_step
 
@@ -52,12 +57,26 @@ class Stderr:
         tell(warning=f"{event} {fields}")
 
 
+def stop_at(point: str, visits: int) -> CrashPoint:
+    """Stops the process (SIGSTOP) at one visit of a crash point; it goes on when it is let (SIGCONT)."""
+    seen: list[str] = []
+
+    def visit(name: str) -> None:
+        if name == point:
+            seen.append(name)
+            if len(seen) == visits:
+                tell(stopped=point)
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    return visit
+
+
 async def append_actions(store: Store, options: dict[str, Any]) -> None:
     """Append actions, a few at a time, and report each id when it is acknowledged."""
     name, db = options["name"], store.tenant()
 
     async def one(number: int) -> None:
-        action = await enqueue(db, NewAction(ActionKind.INPUT, session_id=SessionId(f"{name}-{number}")))
+        action = await enqueue(db, NewAction(ActionKind.INPUT, session_id=SessionId(f"{name}-{number}"), lane="*/00"))
         tell(action=action.id)
 
     for start in range(0, options["count"], AT_ONCE):
@@ -103,6 +122,21 @@ async def write_everything(store: Store, options: dict[str, Any]) -> None:
     await asyncio.gather(*[role(store, options) for role in roles])
 
 
+async def delete_rows(store: Store, options: dict[str, Any]) -> None:
+    """Delete the given steps, actions and sessions one by one, each in a commit of its own."""
+    db = store.tenant()
+    for step, action, session in zip(*(options[name] for name in ("steps", "actions", "sessions")), strict=True):
+        tell(steps=await journal_of(db).delete(filters.equals("id", step)))
+        tell(actions=await queue_of(db).delete(filters.equals("id", action)))
+        tell(sessions=await states_of(db).delete(filters.equals("session_id", session)))
+
+
+async def trim_steps(store: Store, options: dict[str, Any]) -> None:
+    """One turn of retention that leaves each session its last step."""
+    async for bite in retain(store.tenant(), RetentionRules(steps_count=1, events_age=None, sessions=1)):
+        tell(table=bite.table, rows=bite.rows)
+
+
 async def follow(store: Store, options: dict[str, Any]) -> None:
     """Follow the queue until told to end, then report what both feeds gave out."""
     table = queue_of(store.tenant())
@@ -141,7 +175,7 @@ async def same_keys(store: Store, options: dict[str, Any]) -> None:
     """Use the idempotency keys that other processes use at the same time."""
     db = store.tenant()
     for number in range(options["count"]):
-        action = await enqueue(db, NewAction(ActionKind.INPUT, idempotency_key=f"key-{number}"))
+        action = await enqueue(db, NewAction(ActionKind.INPUT, idempotency_key=f"key-{number}", lane="*/00"))
         tell(key=action.idempotency_key, id=action.id)
 
 
@@ -153,6 +187,8 @@ ROLES: dict[str, Role] = {
         upsert_states,
         mark_actions,
         write_everything,
+        delete_rows,
+        trim_steps,
         follow,
         keep_up,
         compact_once,
@@ -164,10 +200,13 @@ ROLES: dict[str, Role] = {
 async def main(role: str, folder: str, options: dict[str, Any]) -> None:
     """Play `role` on the store in `folder`."""
     crash_point = crash_at(options["crash_at"]) if "crash_at" in options else no_crash
+    if "stop_at" in options:
+        crash_point = stop_at(*options["stop_at"])
     if options.get("open_late"):
         tell(ready=True)
         await told()
-    store = await open_store(StoreOptions(folder), clock=SystemClock(), ids=SystemIds(), crash_point=crash_point)
+    store_options = StoreOptions(folder, fsync=bool(options.get("fsync")))
+    store = await open_store(store_options, clock=SystemClock(), ids=SystemIds(), crash_point=crash_point)
     if not options.get("open_late"):
         tell(ready=True)
         await told()

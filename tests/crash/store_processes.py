@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ class Child:
         self._process = process
 
     @classmethod
-    async def start(cls, role: str, folder: Path, **options: Any) -> Child:
-        """Start the process and wait until it stands at the barrier."""
-        program = [sys.executable, "-m", "tests.crash.store_child", role, str(folder), json.dumps(options)]
+    async def start(cls, role: str, folder: Path, *, under: Sequence[str] = (), **options: Any) -> Child:
+        """Start the process, perhaps `under` another program, and wait until it stands at the barrier."""
+        program = [*under, sys.executable, "-m", "tests.crash.store_child", role, str(folder), json.dumps(options)]
         child = cls(await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdin=PIPE, stdout=PIPE, limit=2**24))
         assert await child._line() == {"ready": True}
         return child
@@ -32,6 +33,26 @@ class Child:
         """Let it begin, or let one that goes on until it is told end."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
+
+    async def stopped(self) -> list[dict[str, Any]]:
+        """Everything it reports until it stops at its stop point."""
+        facts = []
+        while (fact := await self._line()) is not None and "stopped" not in fact:
+            facts.append(fact)
+        assert fact is not None, facts
+        return facts
+
+    def stop(self) -> None:
+        """Let it stand still, whatever it is doing and holding."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let one that stands still go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        if self._process.returncode is None:
+            self._process.send_signal(which)
 
     async def reports(self) -> list[dict[str, Any]]:
         """Everything it reports until its end; it must end well."""

@@ -23,7 +23,7 @@ from runtime.contract import (
 )
 from runtime.llm.offline import OfflineModel
 from runtime.llm.port import ChatRequest, LlmError, LlmErrorKind, read_data_block
-from runtime.testing import START, FakeCtx, Said, ScriptedModel, play
+from runtime.testing import START, FakeCtx, FakeModel, Said, ScriptedModel, play
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 GOOD = {"step": "1", "next_step": "2", "state": {"seen": 1}, "text": "done one", "done": False}
@@ -50,6 +50,18 @@ async def test_a_good_answer_becomes_the_step() -> None:
     assert (out.notes, out.wait, own(out)) == ("fine", None, {"seen": 1})
     assert len(model.requests) == 1
     assert model.requests[0].purpose == "stepframe"
+
+
+async def test_what_is_left_of_a_budget_is_told_to_the_model_and_noted() -> None:
+    model = ScriptedModel(json.dumps({**GOOD, "notes": "fine"}), json.dumps(GOOD))
+    left: dict[str, int | float | str] = {"tokens": 9_812, "money": "0.40"}
+    ctx = FakeCtx(PromptedConfig(), llm=model, budget_left=left)
+    out = await PROMPTED.step(ctx, StepFrame(step="1"))
+    assert shown(model.requests[0])["budget_left"] == left
+    assert out.notes == "fine; budget left before this step: tokens 9812, money 0.40"
+    free = await PROMPTED.step(FakeCtx(PromptedConfig(), llm=model), StepFrame(step="1"))
+    assert "budget_left" not in shown(model.requests[1])
+    assert free.notes is None
 
 
 async def test_the_model_is_given_the_frame_and_the_task_as_data() -> None:
@@ -283,7 +295,7 @@ async def test_any_answer_ends_in_a_step_or_a_moniker_error(first: str, second: 
 
 @given(task=st.text(st.characters(codec=None)), guidance=JSON, text=st.text())
 async def test_any_words_of_people_reach_the_model(task: str, guidance: Any, text: str) -> None:
-    ctx = FakeCtx(PromptedConfig(), task=task, llm=OfflineModel())
+    ctx = FakeCtx(PromptedConfig(), task=task, llm=FakeModel(OfflineModel()))
     outs = await play(PROMPTED, ctx, steps=3, said={1: Said(guidance=guidance, inputs=(text,))})
     assert len(outs) == 3
     outs[-1].model_dump_json()

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 import agents
-from store.actions import agent_create, agent_destroy_action, agent_input, list_open_actions
+from store.actions import list_open_actions
+from store.agent_requests import agent_create, agent_destroy_action, agent_input
 from store.agent_state import SessionStatus, states_of
 from store.conversations import create_conversation
 from store.database import TenantStore
@@ -130,7 +131,7 @@ async def worker(
 async def forked_worker(folder: Path, *, env: Mapping[str, str] | None = None) -> AsyncIterator[Child]:
     """A `worker` that need not import anything."""
     said = _new_file(folder)
-    process = _FORKS.Process(target=_be_worker, args=(str(said), _environment(folder, env)))
+    process = FORKS.Process(target=_be_worker, args=(str(said), _environment(folder, env)))
     process.start()
     try:
         yield Child(Forked(process), said)
@@ -147,8 +148,8 @@ def _be_worker(said: str, env: dict[str, str]) -> None:
     agents.main([], prog_name="agents.py")
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["agents"])
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["agents"])
 
 
 def _environment(folder: Path, env: Mapping[str, str] | None) -> dict[str, str]:

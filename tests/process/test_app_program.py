@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from tests.processes import HOST, QUICK, TRACEBACK, children_of, gone, start, start_dashboard
+from tests.processes import HOST, QUICK, TRACEBACK, children_of, gone, is_running, start, start_dashboard
 from tests.remote import Api
+from tests.support import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -46,6 +48,32 @@ async def test_the_worker_child_does_not_outlive_a_killed_parent(tmp_path: Path)
             await gone(pid)
         assert "everything is stored" in dashboard.errors()
         assert TRACEBACK not in dashboard.errors()
+    finally:
+        dashboard.end()
+
+
+async def test_a_worker_in_a_long_step_is_gone_five_seconds_after_its_parent_was_killed(tmp_path: Path) -> None:
+    dashboard = await start_dashboard(tmp_path, QUICK, with_worker=True)
+    try:
+        api = Api(dashboard.url)
+        session_id = await api.start("echo", config={"text": "slow", "steps": 3, "delay_s": 60})
+        await api.becomes(session_id, "running")
+        (child,) = children_of(dashboard.pid)
+        await dashboard.kill()
+        await eventually(lambda: asyncio.to_thread(lambda: not is_running(child)), 5.0, 0.1)
+    finally:
+        dashboard.end()
+
+
+async def test_a_killed_worker_is_replaced_by_one_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    dashboard = await start_dashboard(tmp_path, QUICK, with_worker=True)
+    try:
+        (first,) = children_of(dashboard.pid)
+        os.kill(first, signal.SIGKILL)
+        await gone(first)
+        await dashboard.says("worker ready", times=2)
+        assert len(children_of(dashboard.pid)) == 1
+        assert children_of(first) == []
     finally:
         dashboard.end()
 

@@ -15,31 +15,27 @@ from monikers.catalogue import Catalogue
 from monikers.echo import ECHO
 from runtime.contract import Json, Moniker, MonikerName, StepFrame, StepOut
 from runtime.files import AllowedFiles
+from runtime.guard.onstep import GuardService
+from runtime.guard.secretsgate import Secrets
 from runtime.llm.offline import OfflineModel
 from runtime.llm.port import ChatModel
 from runtime.settings import WorkerSettings
 from runtime.testing import LeapClock
-from runtime.worker import Outside, run_worker
-from store.actions import (
-    Action,
-    ActionKind,
-    ActionStatus,
-    NewAction,
-    agent_create,
-    enqueue,
-    get_action,
-    list_open_actions,
-    mark_action_claimed,
-    queue_of,
-)
+from runtime.tools.tool import Tool
+from runtime.wiring import Outside
+from runtime.worker import run_worker
+from store.actions import Action, ActionKind, ActionStatus, get_action, list_open_actions, queue_of
+from store.agent_requests import agent_create
 from store.agent_state import AgentState, SessionStatus, find_agent_state
 from store.agent_steps import AgentStep, StepFilter, journal_of, list_agent_steps
 from store.clock import Clock, SystemIds
 from store.conversations import create_conversation
 from store.crashpoints import CrashPoint, no_crash
 from store.database import Store, TenantStore, open_store
+from store.enqueueing import NewAction, enqueue
 from store.ids import ActionId, AgentId, ConversationId, SessionId
-from store.lock import ProcessRole
+from store.lock import is_held
+from store.marks import mark_action_claimed
 from store.messages import Message, list_messages
 from store.options import StoreOptions
 from tests.support import eventually
@@ -54,6 +50,9 @@ QUICK: dict[str, Any] = {
     "drain_s": 5.0,
     "hold_s": 30.0,
     "claim_after_s": 60.0,
+    "max_attempts": 1,
+    "retry_base_s": 0.01,
+    "retry_cap_s": 0.05,
     "patience_s": 2.0,
 }
 
@@ -158,6 +157,10 @@ class Workshop:
         self.log = KeptLog()
         self.model = model
         self.crash_point: CrashPoint = no_crash
+        #: what a worker is given beside the built-in tools, from its next start on
+        self.tools: tuple[Tool, ...] = ()
+        self.guard: GuardService | None = None
+        self.secrets = Secrets()
         self._catalogue = Catalogue.of(ECHO, *monikers)
         self._settings = WorkerSettings(data=str(folder), **{**QUICK, **settings})
         self._opened: Store | None = None
@@ -188,6 +191,10 @@ class Workshop:
             AllowedFiles([self.folder]),
             self.log,
             lambda point: self.crash_point(point),
+            embedder=OfflineModel(),
+            tools=self.tools,
+            guard=self.guard,
+            secrets=self.secrets,
         )
         self._work = asyncio.create_task(run_worker(self.store, self._settings, outside, self._stop))
         await eventually(lambda: self._ready_lines() > ready or self._ended())
@@ -215,10 +222,7 @@ class Workshop:
 
     def role_is_free(self) -> bool:
         """Whether no worker works on the folder."""
-        role = ProcessRole(self.folder / "locks" / "worker.lock")
-        free = role.try_take()
-        role.close()
-        return free
+        return not any(is_held(path) for path in (self.folder / "locks" / "workers").glob("*.lock"))
 
     async def crash(self, *, writing: bool = True) -> None:
         """End the worker at once, without a word.
@@ -237,7 +241,7 @@ class Workshop:
         await self.store.close()
         self._opened = None
 
-    def writes_held(self, table: str) -> AbstractAsyncContextManager[None]:
+    def writes_held(self, table: str) -> AbstractAsyncContextManager[bool]:
         """Hold every commit to a table for as long as the context lasts."""
         return self.store.tables[table]._locks.commit.held()
 
@@ -294,11 +298,12 @@ class Workshop:
 
     async def lose_mark(self, action: Action) -> None:
         """Make an action that has ended look as if a crash had come before its mark."""
-        await mark_action_claimed(self.db, action.id, attempts=1, owner="dead")
+        epoch = (await self.action(action.id)).epoch
+        await mark_action_claimed(self.db, action.id, attempts=1, owner="dead", epoch=epoch)
 
     async def queue_read(self) -> None:
         """Return when everything that is in the queue now was taken up: an action behind it has come and gone."""
-        await self.ended(await self.ask(ActionKind.APPROVAL, "nobody"))
+        await self.ended(await self.ask(ActionKind.RESUME, "nobody"))
 
     async def pause(self, session: str | None = "s", **fields: Any) -> Action:
         return await self.ask(ActionKind.PAUSE, session, **fields)
@@ -365,8 +370,9 @@ class Workshop:
         return list((await list_agent_steps(self.db, wanted, limit=500)).items)
 
     async def raw_step_ids(self) -> list[str]:
-        """The id of every row of the journal, as often as it is there."""
-        return [str(value) for value in (await journal_of(self.db).values("id")).to_pylist()]
+        """The id of every step in the journal, as often as it is there; fences left out."""
+        ids = (await journal_of(self.db).values("id")).to_pylist()
+        return [str(value) for value in ids if not str(value).startswith("fence:")]
 
     async def texts(self, session: str = "s") -> list[str | None]:
         """What a session's steps said."""

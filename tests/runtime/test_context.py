@@ -6,16 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from runtime.context import Services, StepContext
+from runtime.context import Services, StepContext, calls_of
 from runtime.contract import StepFrame, StepOut, WaitForInput
 from runtime.llm.port import ChatMessage, ChatReply, ChatRequest, Usage
 from runtime.session import LiveSession, new_session
 from runtime.spec import read_spec
 from runtime.testing import FakeFiles, ScriptedModel
-from store.actions import Action, ActionFilter, ActionKind, NewAction, enqueue, list_actions
+from store.actions import Action, ActionFilter, ActionKind, list_actions
 from store.agent_events import events_of
 from store.agent_state import SessionStatus
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue
 from store.ids import AgentId, SessionId
 from store.records import list_records
 from tests.runtime.kit import Anything, KeptLog, moniker, opened, out, workshop
@@ -36,7 +37,8 @@ class Bench:
 
     def step(self, *, again: bool = False) -> StepContext:
         """The context of the session's next step."""
-        return StepContext(self.services, self.session, Anything(), look_for_records=again)
+        calls = calls_of(self.services, self.session, look_for_records=again)
+        return StepContext(self.services, calls, Anything())
 
 
 @asynccontextmanager
@@ -118,7 +120,7 @@ async def test_records_belong_to_their_step(tmp_path: Path) -> None:
     async with bench(tmp_path) as desk:
         calls, call = counted()
         await desk.step().record("key", call)
-        desk.session.iteration = 0
+        desk.session.iteration, desk.session.tried_from = 0, 1
         assert await desk.step(again=True).record("key", call) == 2
         assert calls == [1, 2]
 

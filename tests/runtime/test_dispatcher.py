@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime import dispatcher as module
 from runtime.dispatcher import Dispatcher, dispatch_order
 from runtime.errors import ParkedError, RefusedError
-from runtime.testing import LeapClock
-from store.actions import Action, ActionKind, ActionStatus, NewAction, enqueue, get_action
+from runtime.ownership import SoleOwner
+from runtime.retries import Retries, RetryPace, RetryPolicy
+from runtime.testing import START, LeapClock
+from store.actions import CREATING_KINDS, Action, ActionKind, ActionStatus, get_action
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue
 from store.errors import StoreUnavailableError
 from store.ids import SessionId
 from tests.runtime.kit import Gate, KeptLog, opened
@@ -26,6 +34,7 @@ class Handling:
     def __init__(self, do: Callable[[Action], Any] | None = None) -> None:
         self.begun: list[str] = []
         self.announced: list[str] = []
+        self.ends: list[tuple[str, bool]] = []
         self._do = do
 
     def table(self) -> dict[ActionKind, Any]:
@@ -34,21 +43,33 @@ class Handling:
     def announce(self, action: Action) -> None:
         self.announced.append(action.id)
 
+    def ended(self, action: Action, *, stored: bool) -> None:
+        self.ends.append((action.id, stored))
+
     async def handle(self, action: Action) -> None:
         self.begun.append(action.id)
         if self._do is not None and (result := self._do(action)) is not None:
             await result
 
 
+class Highest:
+    """Chance that always gives the most."""
+
+    def uniform(self, low: float, high: float) -> float:
+        return high
+
+
 @asynccontextmanager
 async def bench(
-    folder: Path, do: Callable[[Action], Any] | None = None
+    folder: Path, do: Callable[[Action], Any] | None = None, *, max_attempts: int = 1
 ) -> AsyncIterator[tuple[TenantStore, Dispatcher, Handling]]:
     handling = Handling(do)
     async with opened(folder) as store:
         log = KeptLog()
         hands: Any = handling
-        yield store.tenant(), Dispatcher(store.tenant(), hands, owner="w", claim_after_s=5, log=log), handling
+        retries = Retries(RetryPolicy(Highest(), max_attempts), RetryPace(20))
+        dispatcher = Dispatcher(store.tenant(), hands, SoleOwner("w", 1), claim_after_s=5, retries=retries, log=log)
+        yield store.tenant(), dispatcher, handling
 
 
 async def asked(db: TenantStore, kind: ActionKind = ActionKind.PAUSE, **fields: Any) -> Action:
@@ -229,3 +250,115 @@ async def test_a_claim_is_never_written_over_an_end(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         await asyncio.gather(claiming, dispatcher.settled())
         assert (await get_action(db, action.id)).status is ActionStatus.DONE
+
+
+async def test_a_claim_is_not_written_over_an_end_of_the_same_turn_of_the_loop(tmp_path: Path) -> None:
+    """Many handlers end together when a commit is answered, and that may be just when they are to be claimed."""
+    gate = asyncio.Event()
+    async with bench(tmp_path, lambda _: gate.wait()) as (db, dispatcher, handling):
+        actions = [await asked(db) for _ in range(3)]
+        dispatcher.dispatch(actions, dispatcher.ticket())
+        await eventually(lambda: len(handling.begun) == len(actions))
+        clock = db.clock
+        assert isinstance(clock, LeapClock)
+        clock.leap(6)
+        claiming = asyncio.create_task(dispatcher.claim_slow())
+        gate.set()
+        await asyncio.gather(claiming, dispatcher.settled())
+        assert {(await get_action(db, action.id)).status for action in actions} == {ActionStatus.DONE}
+
+
+async def test_what_breaks_is_put_back_with_its_count_and_a_moment_until_its_tries_are_used_up(tmp_path: Path) -> None:
+    again: list[tuple[str, Any]] = []
+    async with bench(tmp_path, fail(KeyError("x")), max_attempts=3) as (db, dispatcher, handling):
+        dispatcher.on_retry(lambda action_id, moment: again.append((action_id, moment)))
+        action = await asked(db)
+        for tries in (1, 2):
+            dispatcher.dispatch([await get_action(db, action.id)], dispatcher.ticket())
+            await dispatcher.settled()
+            found = await get_action(db, action.id)
+            assert (found.status, found.attempts, found.error) == (ActionStatus.PENDING, tries, "KeyError: 'x'")
+            assert found.not_before is not None
+            assert found.not_before > db.clock.now()
+            assert again[-1] == (action.id, found.not_before)
+        dispatcher.dispatch([await get_action(db, action.id)], dispatcher.ticket())
+        await dispatcher.settled()
+        assert (await get_action(db, action.id)).status is ActionStatus.DEAD
+        assert (len(again), [stored for _, stored in handling.ends]) == (2, [False, False, True])
+
+
+async def test_a_claim_is_no_try(tmp_path: Path) -> None:
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, _):
+        action = await asked(db)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await gate.reached.wait()
+        assert isinstance(db.clock, LeapClock)
+        db.clock.leap(6)
+        await dispatcher.claim_slow()
+        assert (await get_action(db, action.id)).attempts == 0
+        gate.open()
+        await dispatcher.settled()
+
+
+async def test_an_end_that_could_not_be_stored_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(*_: Any, **__: Any) -> None:
+        raise StoreUnavailableError("gone")
+
+    again: list[str] = []
+    async with bench(tmp_path) as (db, dispatcher, handling):
+        dispatcher.on_retry(lambda action_id, _: again.append(action_id))
+        action = await asked(db)
+        monkeypatch.setattr(module, "mark_action_processed_async", lost)
+        dispatcher.dispatch([action], dispatcher.ticket())
+        await dispatcher.settled()
+        assert (again, handling.ends) == ([action.id], [(action.id, False)])
+
+
+async def test_what_waits_can_be_withdrawn_and_what_is_handled_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_BUSY", 1)
+    gate = Gate()
+    async with bench(tmp_path, lambda _: gate.passing()) as (db, dispatcher, handling):
+        first, second, third = [await asked(db, ActionKind.CREATE) for _ in range(3)]
+        before = dispatcher.ticket()
+        dispatcher.dispatch([first, second, third], before)
+        await gate.reached.wait()
+        assert [dispatcher.withdraw(action.id) for action in (first, second)] == [False, True]
+        assert dispatcher.dispatch([second], before) == 0  # an older read still shows it
+        gate.open()
+        await dispatcher.settled()
+        assert handling.begun == [first.id, third.id]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([kind for kind in ActionKind if kind is not ActionKind.UNKNOWN]),
+            st.integers(-100, 100),
+            st.integers(-3600, 3600),
+        ),
+        max_size=30,
+    )
+)
+def test_the_order_is_rank_then_urgency_then_age_whatever_the_clocks_say(
+    rows: list[tuple[ActionKind, int, int]],
+) -> None:
+    control = {ActionKind.PAUSE, ActionKind.RESUME, ActionKind.DESTROY, ActionKind.CANCEL, ActionKind.INTERRUPT}
+    actions = [
+        action_row(f"{number:06d}", kind, urgency, START + timedelta(seconds=skew))
+        for number, (kind, urgency, skew) in enumerate(rows)
+    ]
+    actions.reverse()
+    found = sorted(actions, key=dispatch_order)
+    for one, other in itertools.pairwise(found):
+        ranks = [0 if a.kind in CREATING_KINDS else 1 if a.kind in control else 2 for a in (one, other)]
+        assert ranks[0] <= ranks[1]
+        if ranks[0] == ranks[1]:
+            assert (-one.urgency, one.id) < (-other.urgency, other.id)
+
+
+def action_row(action_id: str, kind: ActionKind, urgency: int, created_at: Any) -> Action:
+    known = {"id": action_id, "kind": kind, "urgency": urgency, "created_at": created_at}
+    return Action(**{**{item.name: None for item in dataclasses.fields(Action)}, **known})

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from runtime.guests import Guests
-from store.actions import agent_input
+from store.agent_requests import agent_input
 from store.agent_state import SessionStatus
 from store.agent_steps import find_step
 from store.conversations import add_participant, create_conversation, leave_conversation

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 from runtime.heartbeat import Heartbeat, worker_row
-from runtime.testing import LeapClock
 from store.database import Store
-from store.errors import StoreUnavailableError
-from store.workers import Worker, WorkerStatus, list_workers, save_worker
+from store.workers import Worker, WorkerStatus, list_workers
 from tests.runtime.kit import KeptLog, opened
-from tests.support import eventually
 
 
 class Marked:
@@ -42,50 +38,3 @@ async def test_a_worker_tells_who_and_how_far_it_is(tmp_path: Path) -> None:
         assert (stored.model, stored.monikers, stored.journal_version) == ("offline", ["echo"], 42)
         assert stored.status is WorkerStatus.STOPPED
         assert not stored.alive(store.clock.now())
-
-
-async def test_it_beats_in_time_and_is_missed_when_it_does_not(tmp_path: Path) -> None:
-    clock = LeapClock()
-    async with opened(tmp_path, clock) as store:
-        _, heart = beating(store, KeptLog(), Marked())
-        running = asyncio.create_task(heart.run())
-        await eventually(lambda: _one(store))
-        first = await beats(store)
-        clock.leap(101)
-        await eventually(lambda: _beyond(store, first))
-        running.cancel()
-        await asyncio.wait([running])
-        (stored,) = await list_workers(store.tenant())
-        assert stored.alive(clock.now())
-        clock.leap(301)
-        assert not stored.alive(clock.now())
-
-
-async def _one(store: Store) -> bool:
-    return len(await list_workers(store.tenant())) == 1
-
-
-async def _beyond(store: Store, version: int) -> bool:
-    return await beats(store) > version
-
-
-async def test_a_beat_that_cannot_be_stored_is_made_up_by_the_next(tmp_path: Path, monkeypatch: Any) -> None:
-    clock, log = LeapClock(), KeptLog()
-    tries: list[int] = []
-
-    async def flaky(db: Any, worker: Worker) -> None:
-        tries.append(1)
-        if len(tries) == 1:
-            raise StoreUnavailableError("no space left")
-        await save_worker(db, worker)
-
-    monkeypatch.setattr("runtime.heartbeat.save_worker", flaky)
-    async with opened(tmp_path, clock) as store:
-        _, heart = beating(store, log, Marked())
-        running = asyncio.create_task(heart.run())
-        await eventually(lambda: bool(log.of("warning")))
-        clock.leap(101)
-        await eventually(lambda: _one(store))
-        running.cancel()
-        await asyncio.wait([running])
-    assert [fields for _, fields in log.of("warning")] == [{"error": "no space left"}]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -10,23 +11,16 @@ import pytest
 
 from runtime import poller as module
 from runtime.poller import Poller
+from runtime.retries import RetryPace
 from runtime.testing import LeapClock
-from store.actions import (
-    Action,
-    ActionKind,
-    ActionStatus,
-    NewAction,
-    enqueue,
-    get_action,
-    mark_action_processed_async,
-    queue_of,
-    requeue_action,
-)
+from store.actions import Action, ActionKind, ActionStatus, get_action, queue_of
 from store.agent_state import SessionStatus
 from store.changes import Feed
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue
 from store.errors import StoreUnavailableError
 from store.ids import SessionId
+from store.marks import mark_action_processed_async, requeue_action
 from tests.runtime.kit import KeptLog, opened, workshop
 
 
@@ -66,11 +60,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(folder: Path) -> AsyncIterator[Bench]:
+async def bench(folder: Path, *, retries_per_s: float = 20) -> AsyncIterator[Bench]:
     async with opened(folder) as store:
         db, taking = store.tenant(), Taking()
         hands: Any = taking
-        yield Bench(db, Poller(db, hands, version=await queue_of(db).version(), log=KeptLog()), taking)
+        version = await queue_of(db).version()
+        yield Bench(db, Poller(db, hands, version=version, log=KeptLog(), pace=RetryPace(retries_per_s)), taking)
 
 
 async def test_a_pass_hands_on_what_is_new_once(tmp_path: Path) -> None:
@@ -188,3 +183,31 @@ async def test_a_worker_whose_queue_cannot_be_read_tries_again(tmp_path: Path, m
         shop.clock.leap(2)
         await shop.done(created)
         assert [event for event, _ in shop.log.of("error")] == ["the queue cannot be read; trying again"]
+
+
+async def test_overdue_tries_of_an_earlier_worker_come_one_after_the_other(tmp_path: Path) -> None:
+    async with bench(tmp_path, retries_per_s=0.001) as desk:
+        rows = [await desk.ask() for _ in range(5)]
+        marks = [
+            mark_action_processed_async(desk.db, row.id, status=ActionStatus.PENDING, attempts=2, error="e")
+            for row in rows
+        ]
+        await asyncio.gather(*marks)
+        fresh = await desk.ask()
+        assert await desk.polled() == [fresh.id]
+        taken = await desk.polled()
+        assert len(taken) <= 1
+        while len(taken) < len(rows):
+            desk.clock.leap(1000)
+            now = await desk.polled()
+            assert len(now) == 1
+            taken += now
+        assert sorted(taken) == sorted(row.id for row in rows)
+
+
+async def test_a_try_that_ended_while_the_poller_read_is_not_taken_for_stale(tmp_path: Path) -> None:
+    async with bench(tmp_path) as desk:
+        action = await desk.ask()
+        assert await desk.polled() == [action.id]
+        desk.poller.look_again(action.id, desk.in_s(-1))
+        assert await desk.polled() == [action.id]

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 from runtime.guests import Guests
+from runtime.ownership import SoleOwner
 from runtime.projector import Projector
 from runtime.session import LiveSession, new_session
 from runtime.spec import read_spec
 from runtime.testing import LeapClock
-from store.actions import ActionKind, NewAction, enqueue
+from store.actions import ActionKind
 from store.agent_state import SessionStatus, find_agent_state
 from store.agent_steps import AgentStep, StepStatus, journal_of
 from store.clock import SystemIds
 from store.crashpoints import no_crash
 from store.database import Store, open_store
+from store.enqueueing import NewAction, enqueue
 from store.ids import AgentId, ConversationId, SessionId, step_id
 from store.messages import list_messages, messages_of
 from store.options import StoreOptions
@@ -57,7 +59,12 @@ async def bench(folder: Path, interval_s: float = 0.0) -> AsyncIterator[tuple[Be
     options = StoreOptions(str(folder), patience_s=0.1)
     store = await open_store(options, clock=LeapClock(), ids=SystemIds(), crash_point=desk.visit)
     projector = Projector(
-        store.tenant(), Guests(store.tenant()), interval_s=interval_s, watermark=0, crash_point=desk.visit
+        store.tenant(),
+        Guests(store.tenant()),
+        SoleOwner("w", 1),
+        interval_s=interval_s,
+        watermark=0,
+        crash_point=desk.visit,
     )
     try:
         yield desk, store, projector

@@ -13,18 +13,22 @@ from monikers.catalogue import Catalogue
 from runtime import registry as module
 from runtime.context import Services
 from runtime.contract import MonikerInputError, StepFrame, StepOut, WaitForInput, WaitUntil
-from runtime.errors import ParkedError, RefusedError
+from runtime.errors import RefusedError
 from runtime.guests import Guests
+from runtime.ownership import SoleOwner
 from runtime.projector import Projector
-from runtime.registry import Ownership, Registry
+from runtime.registry import Registry
 from runtime.session import LiveSession, new_session
+from runtime.slots import Slots
 from runtime.spec import read_spec
 from runtime.testing import FakeFiles, ScriptedModel
-from store.actions import Action, ActionKind, NewAction, enqueue
+from store.actions import Action, ActionKind
 from store.agent_state import SessionStatus, upsert_agent_state
 from store.crashpoints import no_crash
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue
 from store.ids import AgentId, SessionId
+from store.lanes import lanes_of
 from tests.runtime.kit import Gate, KeptLog, moniker, opened, out
 from tests.support import eventually
 
@@ -39,15 +43,16 @@ class Bench:
         self.log = KeptLog()
         self.gate = Gate()
         self.asleep: list[tuple[SessionId, datetime]] = []
-        self.projector = Projector(db, Guests(db), interval_s=0.0, watermark=0, crash_point=no_crash)
+        self.projector = Projector(db, Guests(db), SoleOwner("w", 1), interval_s=0.0, watermark=0, crash_point=no_crash)
         names = {"waits": WaitForInput(), "sleeps": None, "hangs": None, "ends": None}
         self.registry = Registry(
             Services(db, ScriptedModel(), FakeFiles(), db.clock, self.log),
             self.projector,
             Catalogue.of(*[moniker(name, self._step) for name in names]),
-            Ownership("w", 1),
+            SoleOwner("w", 1),
             hold_s=30,
             sleep=lambda session_id, moment: self.asleep.append((session_id, moment)),
+            slots=Slots(),
         )
 
     async def _step(self, ctx: Any, frame: StepFrame) -> StepOut:
@@ -78,6 +83,9 @@ class Bench:
     async def out_of_memory(self) -> None:
         """Return when no session is in memory."""
         await eventually(lambda: not self.registry.SESSIONS)
+
+
+EVERYWHERE = {lane for name in ("waits", "hangs") for lane in lanes_of(name)}
 
 
 @asynccontextmanager
@@ -186,15 +194,12 @@ async def test_so_many_agents_are_remembered(tmp_path: Path, monkeypatch: pytest
         assert list(desk.registry.AGENT_LATEST) == ["a", "c"]
 
 
-async def test_draining_lets_steps_finish_and_opens_nothing_more(tmp_path: Path) -> None:
+async def test_draining_lets_steps_finish(tmp_path: Path) -> None:
     async with bench(tmp_path) as desk:
         session = await desk.session("hangs")
         desk.registry.start(session, reopened=False)
         await desk.gate.reached.wait()
-        draining = asyncio.create_task(desk.registry.drain(grace_s=30))
-        await asyncio.sleep(0)
-        with pytest.raises(ParkedError):
-            desk.registry.start(await desk.session("waits", "late"), reopened=False)
+        draining = asyncio.create_task(desk.registry.drain_lanes(EVERYWHERE, grace_s=30))
         desk.gate.open()
         await draining
         assert (session.iteration, session.status, desk.registry.SESSIONS) == (0, SessionStatus.RUNNING, {})
@@ -205,13 +210,13 @@ async def test_draining_cuts_a_step_that_takes_too_long(tmp_path: Path) -> None:
         session = await desk.session("hangs")
         desk.registry.start(session, reopened=False)
         await desk.gate.reached.wait()
-        await desk.registry.drain(grace_s=0.01)
+        await desk.registry.drain_lanes(EVERYWHERE, grace_s=0.01)
         assert (session.iteration, session.status, desk.registry.SESSIONS) == (-1, SessionStatus.RUNNING, {})
 
 
 async def test_draining_nothing_is_done_at_once(tmp_path: Path) -> None:
     async with bench(tmp_path) as desk:
-        await desk.registry.drain(grace_s=30)
+        await desk.registry.drain_lanes(EVERYWHERE, grace_s=30)
 
 
 async def test_rows_that_are_asked_for_together_are_read_together(

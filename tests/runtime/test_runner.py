@@ -17,7 +17,7 @@ from runtime.contract import (
     WaitUntil,
 )
 from runtime.llm.port import LlmError, LlmErrorKind
-from store.actions import ActionKind
+from store.actions import CREATING_KINDS, ActionKind, ActionStatus
 from store.agent_state import SessionStatus, find_agent_state
 from store.agent_steps import StepStatus
 from store.ids import SessionId
@@ -306,7 +306,10 @@ async def test_a_pause_and_a_destroy_at_once_end_the_session(tmp_path: Path) -> 
     async with workshop(tmp_path, moniker("m", Listener(gate=gate))) as shop:
         await shop.create("m")
         await gate.reached.wait()
-        await shop.done(*await asyncio.gather(shop.pause(), shop.destroy(), shop.pause(), shop.destroy()))
+        asked = await asyncio.gather(shop.pause(), shop.destroy(), shop.pause(), shop.destroy())
+        ended = await shop.ended(*asked)
+        # A pause may also be stored, and so asked, when the session has ended already.
+        assert {action.status for action in ended if action.kind is ActionKind.DESTROY} == {ActionStatus.DONE}
         assert (await shop.state()).status is SessionStatus.STOPPED
 
 
@@ -343,7 +346,9 @@ async def test_an_ended_session_refuses_everything(tmp_path: Path, kind: ActionK
         assert await shop.error_of(asked) == "session 's' is done and cannot be changed; create a new one"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ActionKind if kind not in {ActionKind.CREATE, ActionKind.UNKNOWN}])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in ActionKind if kind not in {*CREATING_KINDS, ActionKind.UNKNOWN, ActionKind.CANCEL}]
+)
 async def test_an_unknown_session_is_named(tmp_path: Path, kind: ActionKind) -> None:
     async with workshop(tmp_path) as shop:
         error = await shop.error_of(await shop.ask(kind, "nobody", payload={"text": "hello", "guidance": "go"}))
@@ -661,7 +666,8 @@ async def test_an_input_at_any_step_is_answered_by_the_next_one(tmp_path: Path) 
 
 async def test_a_session_that_waits_for_people_says_so(tmp_path: Path) -> None:
     listener = Listener(
-        {"wait": WaitForApproval(items=({"pay": 1}, {"pay": 2}))}, last={"wait": WaitForInput(prompt="Who?")}
+        {"wait": WaitForApproval(items=({"kind": "plan", "question": "a?"}, {"kind": "plan", "question": "b?"}))},
+        last={"wait": WaitForInput(prompt="Who?")},
     )
     async with workshop(tmp_path, moniker("m", listener)) as shop:
         await shop.create("m")
@@ -683,6 +689,7 @@ async def _reason(shop: Workshop, reason: str) -> bool:
     [
         (MonikerError("no luck"), "no luck"),
         (MonikerInputError("no such file"), "no such file"),
+        (LlmError(LlmErrorKind.AUTH, "no key"), "auth: no key"),
         (LlmError(LlmErrorKind.TIMEOUT, "too slow"), "timeout: too slow"),
         (KeyError("x"), "KeyError: 'x'"),
         (TimeoutError("mine"), "TimeoutError: mine"),
@@ -700,7 +707,8 @@ async def test_an_error_ends_the_turn_and_rests_the_session(
     async with workshop(tmp_path, moniker("m", body)) as shop:
         await shop.create("m", max_runtime_s=limit)
         await shop.until(SessionStatus.WAITING)
-        error = await shop.error_of(await shop.say("hello"))
+        foreseen = isinstance(raised, MonikerError) or "auth" in stored
+        error = await shop.error_of(await shop.say("hello"), ActionStatus.FAILED if foreseen else ActionStatus.DEAD)
         assert error == f"the turn failed: {stored}"
         row = await shop.until(SessionStatus.ERROR)
         assert (row.last_error, row.reason, row.iteration, row.context) == (stored, "a step failed", 1, {"n": 1})

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,28 +9,22 @@ from hypothesis import strategies as st
 
 from runtime.contract import Wait, WaitForApproval, WaitForInput, WaitUntil
 from runtime.errors import RefusedError
-from runtime.session import Guidance, Identity, LiveSession, session_of_row, why_waiting
-from runtime.spec import SessionSpec
+from runtime.session import Guidance, LiveSession, session_of_row, why_waiting
 from store.actions import ActionKind
 from store.agent_state import CODEC as STATE_CODEC
 from store.agent_state import SessionStatus
 from store.agent_steps import CODEC as STEP_CODEC
 from store.agent_steps import AgentStep, StepStatus
-from store.ids import MAIN_TENANT, ActionId, AgentId, ConversationId, SessionId, step_id
+from store.ids import MAIN_TENANT, ActionId, AgentId, step_id
+from store.lanes import lane_of
+from tests.runtime.sessions import NOON, S, fresh
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-S = SessionId("s")
 WAITS: list[Wait] = [WaitForInput(), WaitForInput(prompt="Who?"), WaitUntil(time=NOON), WaitForApproval(items=({},))]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
     max_leaves=5,
 )
-
-
-def fresh() -> LiveSession:
-    spec = SessionSpec(moniker="m", action_id="create")
-    return LiveSession(Identity(AgentId("a"), S, ConversationId("t"), spec, NOON), "1", "w", 1, NOON)
 
 
 def step_of(iteration: int, **fields: Any) -> AgentStep:
@@ -98,6 +92,7 @@ def test_a_session_that_is_stored_and_read_between_two_steps_goes_on_the_same(
     journal: list[AgentStep], cut: int
 ) -> None:
     live, again = fresh(), fresh()
+    live.lane = again.lane = lane_of("m", live.session_id)
     for session in (live, again):
         session.guidance[:] = [Guidance(ActionId("g1"), {"say": "one"}), Guidance(ActionId("g2"), None)]
     for step in journal:
@@ -167,3 +162,13 @@ def test_final_sessions_refuse_and_failed_ones_can_be_resumed_or_destroyed(statu
     after_error = {ActionKind.RESUME, ActionKind.DESTROY} if status is SessionStatus.ERROR else set()
     assert refused == (set() if live else set(ActionKind) - after_error)
     assert session.ended is not live
+
+
+def test_the_stamp_of_a_session_never_goes_back() -> None:
+    session = fresh()
+    session.enter(SessionStatus.PAUSED, "paused", NOON + timedelta(hours=1))
+    session.enter(SessionStatus.RUNNING, None, NOON)
+    session.apply(step_of(0))
+    assert session.snapshot().updated_at == NOON + timedelta(hours=1)
+    session.apply(step_of(1, created_at=NOON + timedelta(hours=2)))
+    assert session.snapshot().updated_at == NOON + timedelta(hours=2)

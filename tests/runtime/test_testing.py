@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.testing import LeapClock
+import pytest
+
+from runtime.llm.port import ChatMessage, ChatModel, ChatRequest, LlmErrorKind, Model, StreamRestart
+from runtime.testing import FakeModel, LeapClock, ScriptedModel
+from tests.runtime.livetext import ScriptedStream
 from tests.support import eventually
 
 
@@ -32,3 +36,33 @@ async def test_without_a_leap_time_passes_by_itself() -> None:
     await clock.sleep(0.01)
     await clock.sleep(0)
     assert clock.monotonic() > began
+
+
+ASKED = ChatRequest(purpose="test", messages=(ChatMessage(role="user", content="Wells keep water. Say so."),))
+
+
+class Mute:
+    """A model that cannot stream."""
+
+    label = "mute"
+    chat = ScriptedModel("whole").chat
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        (ScriptedStream(["a", StreamRestart(because=LlmErrorKind.SERVER), "b", "c"]), ["b", "c"]),
+        (ScriptedModel("abc"), ["ab", "c"]),
+        (Mute(), ["whole"]),
+    ],
+)
+async def test_a_fake_model_shows_what_a_session_would_see(model: ChatModel, shown: list[str]) -> None:
+    fake: Model = FakeModel(model)
+    reply = await fake.live(ASKED)
+    assert isinstance(fake, FakeModel)
+    assert (fake.shown, reply.text) == ([shown], "".join(shown))
+
+
+async def test_the_fakes_embed() -> None:
+    for fake in (FakeModel(), ScriptedModel()):
+        assert len((await fake.embed(["water", "stone"])).vectors) == 2

@@ -6,9 +6,11 @@ import dataclasses
 from datetime import timedelta
 from typing import Any
 
+from store.actions import Action, ActionKind, ActionStatus
 from store.agent_state import AgentState, SessionStatus
 from store.agent_steps import AgentStep, StepStatus
-from store.ids import AgentId, SessionId, WorkerId, step_id
+from store.ids import ActionId, AgentId, MemoryId, SessionId, WorkerId, step_id
+from store.memories import Memory, MemoryKind
 from store.messages import Message, message_of_step
 from store.records import Record
 from store.testing import START
@@ -107,3 +109,47 @@ def a_worker(name: str = "w", **other: Any) -> Worker:
         journal_version=1,
     )
     return dataclasses.replace(worker, **other)
+
+
+def an_action(kind: ActionKind = ActionKind.INPUT, **other: Any) -> Action:
+    """An open action."""
+    action = Action(
+        id=ActionId(f"{kind.value}-action"),
+        created_at=START,
+        not_before=None,
+        kind=kind,
+        urgency=0,
+        agent_id=AgentId("agent"),
+        session_id=SessionId("s"),
+        conversation_id=None,
+        payload={},
+        metadata=None,
+        idempotency_key=None,
+        status=ActionStatus.PENDING,
+        attempts=0,
+        processed=False,
+        processed_at=None,
+        error=None,
+        owner=None,
+    )
+    return dataclasses.replace(action, **other)
+
+
+def a_memory(name: str = "m", text: str = "The well is deep.", **other: Any) -> Memory:
+    """A fact for everybody."""
+    memory = Memory(
+        memory_id=MemoryId(name),
+        created_at=START,
+        kind=MemoryKind.FACT,
+        subject="",
+        session_id=SessionId("s"),
+        agent_id="",
+        user_id="",
+        conversation_id="",
+        text=text,
+        source="",
+        data=None,
+        author="test",
+        taint=[],
+    )
+    return dataclasses.replace(memory, **other)

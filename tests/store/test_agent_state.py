@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -24,13 +25,18 @@ from store.agent_state import (
     refusal,
     states_of,
     upsert_agent_state,
-    without_context,
 )
 from store.database import TenantStore
 from store.errors import NotFoundError
 from store.ids import AgentId, ConversationId, SessionId
 from store.testing import START
 from tests.store.rows import a_state
+
+
+def without_context(state: AgentState) -> AgentState:
+    """The listed form of a session."""
+    return dataclasses.replace(state, context=None, inbox=None)
+
 
 S = SessionId("s")
 
@@ -173,7 +179,7 @@ async def test_only_waiting_sessions_with_a_moment_are_sleeping(db: TenantStore)
         ],
     )
 
-    assert await list_sleeping(db) == [("sleeps", moment)]
+    assert [(state.session_id, state.wake_at) for state in await list_sleeping(db)] == [("sleeps", moment)]
 
 
 @pytest.mark.parametrize("status", SessionStatus)

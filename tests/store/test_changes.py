@@ -11,20 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import filters
-from store.actions import (
-    ActionKind,
-    ActionStatus,
-    NewAction,
-    enqueue,
-    enqueue_all,
-    mark_action_processed_async,
-    queue_of,
-)
+from store.actions import ActionKind, ActionStatus, queue_of
 from store.agent_steps import append_agent_step, journal_of
 from store.changes import Feed
 from store.database import Store, TenantStore
+from store.enqueueing import NewAction, enqueue, enqueue_all
 from store.errors import StoreUnavailableError
 from store.ids import ActionId, SessionId, TenantId
+from store.marks import mark_action_processed_async
 from tests.store.faults import with_faulty
 from tests.store.rows import a_step
 from tests.support import examples
@@ -202,3 +196,44 @@ async def test_an_upserted_row_is_new_once_and_changed_ever_after(db: TenantStor
     await queue_of(db).upsert(action)
 
     assert (len(await created.poll()), len(await changed.poll())) == (0, 1)
+
+
+async def test_a_row_that_changes_while_it_is_read_is_given_by_the_next_poll_and_hides_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = store.tenant()
+    moving, still = [await enqueue(db, NEW) for _ in range(2)]
+    feed = Feed(queue_of(db), "changed", await queue_of(db).version())
+    table = store.tables["queue"]
+    heads = table._heads
+
+    async def overtaken(mark: str, version: int) -> Any:
+        found = await heads(mark, version)
+        monkeypatch.setattr(table, "_heads", heads)
+        await mark_action_processed_async(db, moving.id, attempts=3)
+        return found
+
+    await mark_action_processed_async(db, moving.id, attempts=2)
+    await mark_action_processed_async(db, still.id, attempts=2)
+    monkeypatch.setattr(table, "_heads", overtaken)
+    assert [(row.item.id, row.item.attempts) for row in await feed.poll()] == [(still.id, 2)]
+    assert [(row.item.id, row.item.attempts) for row in await feed.poll()] == [(moving.id, 3)]
+    assert await feed.poll() == []
+
+
+@pytest.mark.parametrize("count", [1000, 1001])
+async def test_many_new_rows_are_given_like_few(store: Store, count: int) -> None:
+    db = store.tenant()
+    await enqueue(db, NEW)
+    feed = Feed(queue_of(db), "created", await queue_of(db).version())
+    made = await enqueue_all(db, [NEW] * count)
+    assert {row.item.id for row in await feed.poll()} == {action.id for action in made}
+
+
+@pytest.mark.parametrize("columns", [["id"], ["tenant"], ["urgency"], ["kind", "status"], ["id", "created_at"]])
+async def test_few_columns_are_read_like_many(store: Store, columns: list[str]) -> None:
+    db = store.tenant()
+    await enqueue(db, NEW)
+    feed = Feed(queue_of(db), "changed", await queue_of(db).version())
+    await enqueue_all(db, [NEW] * 3)
+    assert len(await feed.poll(filters.equals("session_id", "s"), columns=columns)) == 3

@@ -6,6 +6,7 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -60,9 +61,10 @@ def as_stored(step: AgentStep) -> AgentStep:
 def test_a_row_comes_back_from_arrow_as_it_was(step: AgentStep) -> None:
     row = clean_row(STEPS.encoder().encode(step, MAIN_TENANT))
 
-    (stored,) = to_batch(AGENT_STEPS.schema, [row]).to_pylist()
+    batch = to_batch(AGENT_STEPS.schema, [row, row])
 
-    assert STEPS.decode(stored) == as_stored(step)
+    assert STEPS.decode(batch.to_pylist()[0]) == as_stored(step)
+    assert STEPS.decode_all(pa.Table.from_batches([batch])) == [as_stored(step)] * 2
 
 
 @examples(25)
@@ -95,6 +97,7 @@ def test_decode_gives_members_of_closed_sets() -> None:
 
 def test_decode_gives_none_for_columns_that_were_not_read() -> None:
     assert STEPS.decode({"id": "s:0"}).text is None
+    assert [step.text for step in STEPS.decode_all(pa.table({"id": ["s:0", "s:1"]}))] == [None, None]
 
 
 def test_a_json_column_that_holds_plain_text_gives_the_text() -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from store.actions import ActionKind, NewAction, enqueue, get_action, queue_of
+from store.actions import ActionKind, get_action, queue_of
 from store.database import Store, open_store
+from store.enqueueing import NewAction, enqueue
 from store.errors import StoreUnavailableError
 from store.ids import SessionId
 from store.options import StoreOptions

@@ -12,9 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from store import filters
-from store.actions import Action, NewAction, enqueue_all, queue_of
+from store.actions import Action, queue_of
 from store.actions import ActionKind as Kind
 from store.database import Store, TenantStore
+from store.enqueueing import NewAction, enqueue_all
 from store.ids import AgentId, SessionId, TenantId
 from store.jsontext import clean_text
 from store.testing import START

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from store.lock import CommitLock, ProcessRole
+from store.ids import WorkerId
+from store.lock import CommitLock, ProcessRole, is_held
 from tests.store.files import is_free, open_files
 from tests.support import eventually
 
@@ -122,7 +123,7 @@ async def test_a_killed_process_holds_nothing(path: Path) -> None:
 
     child.kill()
 
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, 30)
     await child.communicate()
     lock.close()
 
@@ -160,17 +161,53 @@ async def test_a_lock_file_that_cannot_be_made_is_an_error_and_the_next_try_work
     lock.close()
 
 
-async def test_a_role_is_one_holders_until_it_closes(tmp_path: Path) -> None:
-    first, second = ProcessRole(tmp_path / "worker"), ProcessRole(tmp_path / "worker")
+def test_a_role_is_one_holders_until_it_closes(tmp_path: Path) -> None:
+    path = ProcessRole.of_worker(tmp_path, WorkerId("w"))
+    assert not is_held(path)
+    first, second = ProcessRole(path), ProcessRole(path)
     assert first.try_take()
     assert not second.try_take()
-    waiting = asyncio.create_task(second.take())
-    await asyncio.sleep(0)
-    assert not waiting.done()
+    assert is_held(path)
 
     first.close()
 
-    await asyncio.wait_for(waiting, 10)
-    assert not is_free(tmp_path / "worker")
+    assert not is_held(path)
     second.close()
-    assert is_free(tmp_path / "worker")
+
+
+async def test_a_lock_that_is_kept_too_long_is_gone_on_without(path: Path) -> None:
+    holder, lock = CommitLock(path), CommitLock(path, wait_s=0.05)
+    async with holder.held() as held:
+        assert held
+        async with lock.held() as got:
+            assert not got
+            assert lock.stuck
+        async with asyncio.timeout(30):
+            for _ in range(100):  # each of them would wait for ever, or 100 times
+                async with lock.held() as got:
+                    assert not got
+        assert not is_free(path)
+
+    # the thread that still waits gives back what it gets late, and everybody takes turns again
+    await eventually(lambda: not lock.stuck)
+    async with lock.held() as got:
+        assert got
+    await eventually(lambda: is_free(path))
+    holder.close()
+    lock.close()
+    assert str(path) not in open_files()
+
+
+async def test_without_the_lock_the_tasks_of_one_process_still_take_turns(path: Path) -> None:
+    holder, lock = CommitLock(path), CommitLock(path, wait_s=0.01)
+    async with holder.held():
+        inside, leave = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(stay(lock, inside, leave))
+        await inside.wait()
+        second = asyncio.create_task(enter_and_leave(lock))
+        await asyncio.sleep(0)
+        assert not second.done()
+        leave.set()
+        await asyncio.gather(first, second)
+    holder.close()
+    lock.close()

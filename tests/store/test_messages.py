@@ -142,3 +142,20 @@ async def test_however_much_is_read_at_a_time_every_post_comes_once_in_order(
 
     assert seen == posted
     assert cursor == await messages_of(db).version()
+
+
+async def test_a_message_that_two_owners_of_a_session_have_stored_is_shown_once(db: TenantStore) -> None:
+    """The first one stood still between a step's commit and its message; the second one folded the journal."""
+    told = [a_message(ConversationId("c"), a_step(iteration=at)) for at in range(3)]
+    for message in (*told, told[1], told[0]):
+        await messages_of(db).append(message)
+
+    for limit in (1, 2, 100):
+        shown: list[str] = []
+        cursor = None
+        while True:
+            page = await list_messages(db, ConversationId("c"), limit=limit, cursor=cursor)
+            shown += [message.message_id for message in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert shown == [message.message_id for message in told]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ from lancedb.db import AsyncConnection
 from store import migrations
 from store.database import open_store
 from store.errors import StoreTooNewError
+from store.lanes import general_lane, lane_of
 from store.migrations import ALL_MIGRATIONS, READ_NEWEST, Migration, create_table, migrate
 from store.options import StoreOptions
-from store.schema import ALL_TABLES, MIGRATIONS, QUEUE
+from store.schema import AGENT_EVENTS, ALL_TABLES, BUDGETS, MEMORIES, MIGRATIONS, QUEUE, TableSpec
 from store.testing import START, CountingIds, FrozenClock
 
 
@@ -97,13 +100,14 @@ async def test_only_what_is_missing_is_applied_in_order(
         return Migration(number, f"number {number}", apply)
 
     await migrate(connection, FrozenClock())
-    monkeypatch.setattr(migrations, "ALL_MIGRATIONS", (*ALL_MIGRATIONS, step(2), step(3)))
+    known = len(ALL_MIGRATIONS)
+    monkeypatch.setattr(migrations, "ALL_MIGRATIONS", (*ALL_MIGRATIONS, step(known + 1), step(known + 2)))
 
     await migrate(connection, FrozenClock())
     await migrate(connection, FrozenClock())
 
-    assert applied == [2, 3]
-    assert [row["number"] for row in await recorded(connection)] == [1, 2, 3]
+    assert applied == [known + 1, known + 2]
+    assert [row["number"] for row in await recorded(connection)] == list(range(1, known + 3))
 
 
 async def test_a_migration_that_fails_is_not_recorded(
@@ -144,3 +148,114 @@ async def test_openers_at_the_same_time_migrate_once(connection: AsyncConnection
     assert len(await recorded(connection)) == len(ALL_MIGRATIONS)
     for store in stores:
         await store.close()
+
+
+async def test_a_store_from_before_there_were_lanes_gets_them(connection: AsyncConnection) -> None:
+    """Its sessions and open actions are placed where this version's would be; epochs compare from then on."""
+    old = {spec.name: _without_lanes(spec) for spec in ALL_TABLES if spec.name not in {"leases", "schedules"}}
+    await create_table(connection, MIGRATIONS)
+    await record(connection, 1)
+    for spec in old.values():
+        await create_table(connection, spec)
+    await _add(connection, old["agent_state"], session_id="s", moniker="echo", agent_id="a")
+    asked: dict[str, dict[str, Any]] = {
+        "input": {"kind": "agent_input", "session_id": "s"},
+        "create": {"kind": "agent_create", "session_id": "new", "payload": '{"moniker": "joke"}'},
+        "early": {"kind": "agent_input", "session_id": "new"},
+        "nameless": {"kind": "agent_pause", "agent_id": "a"},
+        "done": {"kind": "agent_input", "session_id": "s", "processed": True},
+    }
+    for name, about in asked.items():
+        await _add(connection, old["queue"], id=name, **{"processed": False, **about})
+    for _ in range(2):  # cut off before it was recorded, it is done again
+        await ALL_MIGRATIONS[1].apply(connection)
+
+    states = await _rows(connection, "agent_state")
+    assert [(row["lane"], row["epoch"]) for row in states] == [(lane_of("echo", "s"), 0)]
+    assert {row["id"]: row["lane"] for row in await _rows(connection, "queue")} == {
+        "input": lane_of("echo", "s"),
+        "create": lane_of("joke", "new"),
+        "early": lane_of("joke", "new"),
+        "nameless": general_lane("a"),
+        "done": None,
+    }
+    assert {row["epoch"] for row in await _rows(connection, "queue")} == {0}
+    await migrate(connection, FrozenClock())
+    assert await tables(connection) == {spec.name for spec in (*ALL_TABLES, MIGRATIONS)}
+
+
+async def test_a_store_from_before_there_were_budgets_gets_their_table(connection: AsyncConnection) -> None:
+    await create_table(connection, MIGRATIONS)
+    for number in (1, 2):
+        await record(connection, number)
+    for spec in ALL_TABLES:
+        if spec is not BUDGETS:
+            await create_table(connection, spec)
+    await migrate(connection, FrozenClock())
+    assert await tables(connection) == {spec.name for spec in (*ALL_TABLES, MIGRATIONS)}
+
+
+async def test_events_from_before_they_had_lanes_stay(connection: AsyncConnection) -> None:
+    """They hold null there: nobody can say whose they are, and they are shown."""
+    await migrate(connection, FrozenClock())
+    await connection.drop_table(AGENT_EVENTS.name)
+    old = _without_lanes(AGENT_EVENTS)
+    await create_table(connection, old)
+    await _add(connection, old, id="e", session_id="s")
+    (adds_lanes,) = (migration for migration in ALL_MIGRATIONS if migration.name == "lanes of events")
+    for _ in range(2):
+        await adds_lanes.apply(connection)
+
+    assert [(row["id"], row["lane"]) for row in await _rows(connection, AGENT_EVENTS.name)] == [("e", None)]
+    assert (await (await connection.open_table(AGENT_EVENTS.name)).schema()) == AGENT_EVENTS.schema
+
+
+def _without_lanes(spec: TableSpec) -> TableSpec:
+    left = [field for field in spec.schema if field.name != "lane" and (field.name != "epoch" or spec is not QUEUE)]
+    return dataclasses.replace(spec, schema=pa.schema(left))
+
+
+async def _add(connection: AsyncConnection, spec: TableSpec, **values: Any) -> None:
+    row = {"tenant": "main", **values} | ({"epoch": 0} if "epoch" in spec.schema.names else {})
+    await (await connection.open_table(spec.name)).add(pa.Table.from_pylist([row], schema=spec.schema))
+
+
+async def _rows(connection: AsyncConnection, table: str) -> list[dict[str, Any]]:
+    return list((await (await connection.open_table(table)).query().to_arrow()).to_pylist())
+
+
+async def test_memories_of_an_older_shape_get_the_new_one(connection: AsyncConnection) -> None:
+    left = [field for field in MEMORIES.schema if not field.name.startswith(("vector", "taint", "expires"))]
+    older = dataclasses.replace(MEMORIES, schema=pa.schema([*left, pa.field("vector", pa.list_(pa.float32()))]))
+    await create_table(connection, older)
+    (memories,) = [migration for migration in ALL_MIGRATIONS if migration.name == "memories"]
+    for _ in range(2):  # a crash after it, before its record: it is done again
+        await memories.apply(connection)
+    table = await connection.open_table(MEMORIES.name)
+    assert set((await table.schema()).names) == set(MEMORIES.schema.names)
+    assert [index.columns for index in await table.list_indices()] == [["text"]]
+
+
+async def test_a_store_from_before_there_were_traces_gets_them(connection: AsyncConnection) -> None:
+    """Turns are followed from where the store stands: what ended before has no trace."""
+    kept = ("tenant", "trace_id", "session_id", "conversation_id", "status", "spans", "usage", "started_at", "ended_at")
+    for spec in ALL_TABLES:
+        if spec.name != "followers":
+            old = pa.schema([field for field in spec.schema if spec.name != "traces" or field.name in kept])
+            await create_table(connection, dataclasses.replace(spec, schema=old))
+    for number in (1, 2):
+        await record(connection, number)
+    for _ in range(3):
+        await _add(connection, QUEUE, id="q")
+    (begins,) = [migration for migration in ALL_MIGRATIONS if migration.name.startswith("traces")]
+    for _ in range(2):  # cut off before it was recorded, it is done again
+        await begins.apply(connection)
+
+    await migrate(connection, FrozenClock())
+    (place,) = await _rows(connection, "followers")
+    assert (place["name"], place["epoch"]) == ("traces", 0)
+    versions = json.loads(place["versions"])
+    assert versions["queue"] == await (await connection.open_table("queue")).version() == 4
+    assert versions["agent_steps"] == 1
+    for spec in ALL_TABLES:
+        assert await (await connection.open_table(spec.name)).schema() == spec.schema

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.actions import ActionFilter, NewAction, enqueue_all, list_actions
+from store.actions import ActionFilter, list_actions
 from store.actions import ActionKind as Kind
 from store.agent_state import SessionFilter, list_sessions, upsert_agent_state
 from store.agent_steps import StepFilter, append_agent_step, journal_of, list_agent_steps
 from store.conversations import create_conversation, list_conversations
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue_all
 from store.errors import BadFilterError
 from store.ids import AgentId, ConversationId, SessionId
 from store.messages import list_messages, messages_of

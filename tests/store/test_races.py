@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from store.actions import ActionKind as Kind
-from store.actions import ActionStatus, NewAction, enqueue_all, find_by_idempotency_key, first_ids_by_key, queue_of
-from store.agent_state import states_of
-from store.agent_steps import journal_of
+from store.actions import ActionStatus, find_by_idempotency_key, first_ids_by_key, queue_of
+from store.agent_state import states_of, upsert_agent_state
+from store.agent_steps import append_agent_step, journal_of
 from store.database import open_store
+from store.enqueueing import NewAction, enqueue_all
 from store.options import StoreOptions
 from store.testing import CountingIds, FrozenClock
 from tests.crash.store_child import AT_ONCE
 from tests.crash.store_processes import Child, start_all
+from tests.store.rows import a_state, a_step
 
 pytestmark = pytest.mark.process
 COUNT = 40
@@ -65,6 +68,43 @@ async def test_writers_a_reader_and_upkeep_do_not_disturb_each_other(tmp_path: P
     assert sorted(followed["seen"]) == sorted(action.id for action in stored)
     assert followed["status"] == {action.id: action.status.value for action in stored}
     assert rounds
+    await store.close()
+
+
+async def test_deletions_take_what_they_name_and_nothing_else(tmp_path: Path) -> None:
+    # Given rows to be deleted, and at the barrier: a deleter, two processes that write to every table, and upkeep
+    store = await open_store(StoreOptions(str(tmp_path)), clock=FrozenClock(), ids=CountingIds("old-"))
+    db = store.tenant()
+    sessions = [f"gone-{at}" for at in range(COUNT)]
+    steps = [a_step(session, 0) for session in sessions]
+    actions = [action.id for action in await enqueue_all(db, [NewAction(Kind.INPUT)] * COUNT)]
+    await asyncio.gather(*[append_agent_step(db, step) for step in steps])
+    await upsert_agent_state(db, [a_state(session) for session in sessions])
+    named: dict[str, Any] = {"steps": [step.id for step in steps], "actions": actions, "sessions": sessions}
+    children = await start_all(
+        Child.start("keep_up", tmp_path),
+        Child.start("delete_rows", tmp_path, **named),
+        *[Child.start("write_everything", tmp_path, name=name, count=COUNT, ids=[]) for name in "ab"],
+    )
+
+    # When all of them work at the same time
+    for child in children:
+        child.go()
+    upkeep, *others = children
+    deleted, *written = await asyncio.gather(*[child.reports() for child in others])
+    upkeep.go()
+    warnings = [fact for fact in await upkeep.reports() if "warning" in fact]
+
+    # Then each deletion took its one row, and every row that was acknowledged is there, once
+    assert all(set(fact.values()) == {1} for fact in deleted)
+    assert len(deleted) == 3 * COUNT
+    facts = [fact for report in written for fact in report]
+    assert sorted(action.id for action in await queue_of(db).find()) == sorted(reported(facts, "action"))
+    assert sorted(step.id for step in await journal_of(db).find()) == sorted(reported(facts, "step"))
+    assert sorted((state.session_id, state.iteration) for state in await states_of(db).find()) == [
+        (f"{name}-{at}", COUNT // AT_ONCE - 1) for name in "ab" for at in range(AT_ONCE)
+    ]
+    assert warnings == []
     await store.close()
 
 

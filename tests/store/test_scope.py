@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from store import filters
-from store.actions import CODEC, Action, ActionKind, NewAction, enqueue, enqueue_all, queue_of
+from store.actions import CODEC, Action, ActionKind, queue_of
 from store.agent_state import get_agent_state, states_of
 from store.database import TenantStore
+from store.enqueueing import NewAction, enqueue, enqueue_all
 from store.errors import BadRowError
 from store.ids import SessionId, TenantId
 from store.scope import ScopedTable

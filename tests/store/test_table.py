@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from store import filters
 from store.actions import ActionKind as Kind
 from store.actions import ActionStatus as Status
-from store.actions import NewAction, enqueue, find_by_idempotency_key, get_action, mark_action_processed_async, queue_of
+from store.actions import find_by_idempotency_key, get_action, queue_of
 from store.agent_steps import append_agent_step, journal_of
 from store.agents import list_agents, save_agent
 from store.database import Store, TenantStore
+from store.enqueueing import NewAction, enqueue, enqueue_all
 from store.errors import BadRowError, StoreUnavailableError
 from store.ids import ActionId, AgentId, SessionId, TenantId
+from store.marks import mark_action_processed_async
 from store.table import Change
 from tests.store.faults import FaultyHandle, with_faulty
 from tests.store.rows import a_step
@@ -144,7 +148,7 @@ async def test_what_is_written_at_the_same_time_is_one_commit_of_each_kind(store
     faulty, handle = await with_faulty(store, "queue")
     db = faulty.tenant()
 
-    actions = await asyncio.gather(*[enqueue(db, NEW) for _ in range(200)])
+    actions = await enqueue_all(db, [NEW] * 200)
     assert count(handle, "add") == 1
 
     await asyncio.gather(*[mark_action_processed_async(db, action.id) for action in actions])
@@ -275,3 +279,70 @@ async def test_upserts_of_one_row_leave_one_row(store: Store) -> None:
     assert [found.id for found in await table.find()] == [action.id]
     assert await find_by_idempotency_key(db, "nothing") is None
     assert action.id == ActionId("id-000001")
+
+
+async def test_a_writer_that_is_cancelled_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty, handle = await with_faulty(store, "queue")
+    db = faulty.tenant()
+    under_way = asyncio.Event()
+
+    async def hangs(*_: Any, **__: Any) -> Any:
+        under_way.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(handle, "update", hangs, raising=False)
+    writing = asyncio.create_task(queue_of(db).change_if(filters.equals("id", "x"), owner="w"))
+    await under_way.wait()
+    writing.cancel()
+    async with asyncio.timeout(30):
+        await asyncio.wait([writing])
+    assert writing.cancelled()
+
+
+async def test_rows_of_a_commit_that_stood_still_until_its_place_was_pruned_are_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.table._SLOW_S", -1.0)  # every commit counts as slow
+    faulty, handle = await with_faulty(store, "agent_steps")
+    real = handle.add
+    lost = 0
+
+    async def into_the_past(batch: Any) -> Any:
+        nonlocal lost
+        lost += 1
+        if lost == 1:
+            version = await store.tables["agent_steps"].version()
+            return type("Committed", (), {"version": version})()  # it was said to be stored, and nobody sees it
+        return await real(batch)
+
+    monkeypatch.setattr(handle, "add", into_the_past)
+    await append_agent_step(faulty.tenant(), a_step())
+    assert lost == 2
+    assert [step.id for step in await journal_of(store.tenant()).find()] == ["s:0"]
+
+
+@pytest.mark.parametrize("landed", ["in line", "newest", "pruned", "alone"])
+async def test_a_slow_change_is_made_again_only_when_it_landed_where_nobody_reads(
+    store: Store, monkeypatch: pytest.MonkeyPatch, landed: str
+) -> None:
+    monkeypatch.setattr("store.table._SLOW_S", -1.0)  # every commit counts as slow
+    await enqueue(store.tenant(), NEW)
+    faulty, handle = await with_faulty(store, "queue")
+    real, times = handle.update, 0
+    kept = {"in line": [3, 4, 5], "newest": [1, 2, 3], "pruned": [4, 5], "alone": [3, 9]}
+
+    async def slow(*values: Any, **options: Any) -> Any:
+        nonlocal times
+        times += 1
+        if times > 1:
+            monkeypatch.setattr("store.table._SLOW_S", 60.0)
+            return await real(*values, **options)
+        return type("Committed", (), {"version": 3, "rows_updated": 1})()
+
+    async def versions() -> Any:
+        return [{"version": number} for number in kept[landed]]
+
+    monkeypatch.setattr(handle, "update", slow)
+    monkeypatch.setattr(handle, "list_versions", versions)
+    assert await queue_of(faulty.tenant()).change_if(filters.equals("session_id", "s"), owner="w") == 1
+    assert times == (1 if landed in {"in line", "newest"} else 2)

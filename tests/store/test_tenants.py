@@ -20,24 +20,35 @@ import store as store_package
 from store import (
     actions,
     agent_events,
+    agent_requests,
     agent_state,
     agent_steps,
+    agent_usage,
     agents,
+    budgets,
+    cancelling,
     conversations,
+    enqueueing,
     filters,
+    leases,
+    marks,
     messages,
     posting,
     records,
+    schedules,
     session_cursors,
+    tool_pins,
     workers,
 )
-from store.actions import ActionFilter, ActionKind, ActionStatus, NewAction
+from store.actions import ActionFilter, ActionKind, ActionStatus
 from store.agent_events import AgentEvent
 from store.agent_state import SessionFilter, SessionStatus
 from store.agent_steps import StepFilter
+from store.budgets import TOTAL
 from store.changes import Feed
 from store.conversations import Delivery
 from store.database import Store, TenantStore
+from store.enqueueing import NewAction
 from store.errors import StoreError
 from store.ids import (
     MAIN_TENANT,
@@ -46,13 +57,18 @@ from store.ids import (
     ConversationId,
     MessageId,
     ParticipantId,
+    ScheduleId,
     SessionId,
     TenantId,
     UserId,
+    WorkerId,
     step_id,
 )
+from store.lanes import LaneId
+from store.limits import Limits
 from store.schema import ALL_TABLES
 from store.testing import START
+from store.timetable import Rule
 from tests.store.rows import a_message, a_record, a_state, a_step, a_worker
 from tests.support import examples
 
@@ -60,18 +76,29 @@ THEIRS = MAIN_TENANT
 MODULES = (
     actions,
     agent_events,
+    agent_requests,
     agent_state,
     agent_steps,
+    agent_usage,
     agents,
+    budgets,
+    cancelling,
     conversations,
+    enqueueing,
+    leases,
+    marks,
     messages,
     posting,
     records,
+    schedules,
     session_cursors,
+    tool_pins,
     workers,
 )
 S, C, A, K = SessionId("s"), ConversationId("c"), AgentId("agent"), "key"
 ACTION = ActionId("action")
+LANE = LaneId("echo/00")
+SCHEDULE = ScheduleId("schedule")
 MESSAGE = MessageId(step_id(S, 0))
 SECRET = "THEIRS"
 
@@ -100,7 +127,33 @@ async def fill(db: TenantStore, mark: str) -> None:
         messages.messages_of(db).append(message),
         session_cursors.save_cursor(db, S, C, 10**6 if mark == SECRET else 1),
         workers.save_worker(db, a_worker(host=mark)),
+        leases.leases_of(db).upsert(leases.Lease(LANE, WorkerId("w"), 1, leases.LeaseStatus.ACTIVE, len(mark), START)),
+        schedules.schedules_of(db).upsert(a_schedule(mark)),
+        budgets.budgets_of(db).append(budgets.Budget("budget", TOTAL, {"tokens": 5}, START, mark)),
+        tool_pins.publish_tools(db, [a_tool(mark)]),
     )
+
+
+def a_schedule(mark: str) -> schedules.Schedule:
+    """A schedule that is due."""
+    return schedules.Schedule(
+        schedule_id=SCHEDULE,
+        rule={"every_s": 60},
+        kind=ActionKind.INPUT,
+        payload={"payload": {"text": mark}},
+        enabled=True,
+        next_at=START,
+        last_at=None,
+        created_at=START,
+        timezone="UTC",
+        agent_id=None,
+        session_id=S,
+        last_action_id=None,
+    )
+
+
+def a_tool(mark: str) -> tool_pins.SeenTool:
+    return tool_pins.SeenTool("s_t", "s", "t", mark, mark, {"type": "object"})
 
 
 async def everything(store: Store, tenant: TenantId) -> dict[str, list[dict[str, Any]]]:
@@ -126,10 +179,47 @@ def wanted_participant() -> conversations.Participant:
     )
 
 
+async def _send_on(db: TenantStore) -> None:
+    await marks.send_on(db, await actions.get_action(db, ACTION), S, LANE, epoch=9)
+
+
+async def _shown_events(db: TenantStore) -> object:
+    return await agent_events.shown_events(db, await agent_events.events_of(db).created_since(0))
+
+
+async def _shown(db: TenantStore) -> list[Any]:
+    rows = await agent_steps.shown_steps(db, await agent_steps.journal_of(db).created_since(0))
+    return [row.item for row in rows]
+
+
+async def _raise(db: TenantStore) -> None:
+    await agent_steps.raise_fences(db, [LANE], 9)
+
+
+async def _fork(db: TenantStore) -> Any:
+    return await agent_requests.agent_fork(
+        db, source_id=S, iteration=0, agent_id=A, session_id=S, spec={"moniker": "m"}
+    )
+
+
+async def _approve(db: TenantStore) -> Any:
+    decision = actions.ApprovalDecision.DONE
+    return await agent_requests.approval_action(db, "s:0:0", decision, session_id=S, idempotency_key=K)
+
+
+async def _claim(db: TenantStore) -> dict[LaneId, Any]:
+    return await leases.claim_leases(db, list((await leases.list_leases(db)).values()), WorkerId("x"), 9)
+
+
+async def _claimed(db: TenantStore) -> None:
+    await marks.mark_action_claimed(db, ACTION, attempts=9, owner="x")
+
+
 # Every public coroutine function of the modules, called with the ids that both tenants use.
 CALLS: dict[str, Call] = {
-    "actions.enqueue": lambda db: actions.enqueue(db, NewAction(ActionKind.INPUT, idempotency_key=K)),
-    "actions.enqueue_all": lambda db: actions.enqueue_all(db, [NewAction(ActionKind.INPUT, idempotency_key=K)]),
+    "enqueueing.enqueue": lambda db: enqueueing.enqueue(db, NewAction(ActionKind.INPUT, idempotency_key=K)),
+    "enqueueing.enqueue_all": lambda db: enqueueing.enqueue_all(db, [NewAction(ActionKind.INPUT, idempotency_key=K)]),
+    "enqueueing.find_earlier": lambda db: enqueueing.find_earlier(db, K, ActionKind.CREATE),
     "actions.find_by_idempotency_key": lambda db: actions.find_by_idempotency_key(db, K),
     "actions.first_ids_by_key": lambda db: actions.first_ids_by_key(db, [K]),
     "actions.get_action": lambda db: actions.get_action(db, ACTION),
@@ -137,20 +227,49 @@ CALLS: dict[str, Call] = {
     "actions.find_creates_of_agent": lambda db: actions.find_creates_of_agent(db, A),
     "actions.list_actions": lambda db: actions.list_actions(db, ActionFilter()),
     "actions.count_actions": actions.count_actions,
+    "actions.count_open_actions": actions.count_open_actions,
     "actions.list_open_actions": actions.list_open_actions,
     "actions.list_open_actions_of_session": lambda db: actions.list_open_actions_of_session(db, S),
-    "actions.mark_action_processed_async": lambda db: actions.mark_action_processed_async(db, ACTION, error="x"),
-    "actions.mark_action_claimed": lambda db: actions.mark_action_claimed(db, ACTION, attempts=9, owner="x"),
-    "actions.requeue_action": lambda db: actions.requeue_action(db, ACTION),
-    "actions.agent_create": lambda db: actions.agent_create(db, moniker="m", session_id=S, spec={}),
-    "actions.agent_input": lambda db: actions.agent_input(db, text="x", session_id=S, idempotency_key=K),
-    "actions.agent_interrupt": lambda db: actions.agent_interrupt(db, guidance="x", agent_id=A, idempotency_key=K),
-    "actions.agent_pause_action": lambda db: actions.agent_pause_action(db, session_id=S),
-    "actions.agent_resume_action": lambda db: actions.agent_resume_action(db, session_id=S),
-    "actions.agent_destroy_action": lambda db: actions.agent_destroy_action(db, session_id=S),
+    "marks.mark_action_processed_async": lambda db: marks.mark_action_processed_async(db, ACTION, error="x"),
+    "marks.mark_action_claimed": _claimed,
+    "marks.requeue_action": lambda db: marks.requeue_action(db, ACTION),
+    "agent_requests.agent_create": lambda db: agent_requests.agent_create(db, moniker="m", session_id=S, spec={}),
+    "agent_requests.agent_input": lambda db: agent_requests.agent_input(db, text="x", session_id=S, idempotency_key=K),
+    "agent_requests.agent_interrupt": lambda db: agent_requests.agent_interrupt(
+        db, guidance="x", agent_id=A, idempotency_key=K
+    ),
+    "agent_requests.agent_pause_action": lambda db: agent_requests.agent_pause_action(db, session_id=S),
+    "agent_requests.agent_resume_action": lambda db: agent_requests.agent_resume_action(db, session_id=S),
+    "agent_requests.agent_destroy_action": lambda db: agent_requests.agent_destroy_action(db, session_id=S),
+    "agent_requests.agent_fork": lambda db: _fork(db),
+    "agent_requests.approval_action": lambda db: _approve(db),
+    "actions.find_open_inputs": lambda db: actions.find_open_inputs(db, S),
+    "agent_steps.state_at": lambda db: agent_steps.state_at(db, S, 0),
+    "agent_steps.steps_by_id": lambda db: agent_steps.steps_by_id(db, [a_step().id], columns=["text"]),
+    "agent_steps.whole_steps": lambda db: agent_steps.whole_steps(db, [a_step()]),
+    "posting.pushed_sessions": lambda db: posting.pushed_sessions(db, C),
+    "posting.was_posted": lambda db: posting.was_posted(db, K),
+    "records.find_record": lambda db: records.find_record(db, S, "s:0:llm:1"),
+    "enqueueing.find_lane": lambda db: enqueueing.find_lane(db, NewAction(ActionKind.INPUT, session_id=S)),
+    "marks.own_open_actions": lambda db: marks.own_open_actions(db, [LANE], 9),
+    "marks.send_on": lambda db: _send_on(db),
+    "agent_state.own_sessions": lambda db: agent_state.own_sessions(db, [LANE], "x", 9),
+    "agent_steps.shown_steps": lambda db: _shown(db),
+    "agent_steps.raise_fences": lambda db: _raise(db),
+    "leases.list_leases": leases.list_leases,
+    "leases.add_leases": lambda db: leases.add_leases(db, [LANE]),
+    "leases.claim_leases": lambda db: _claim(db),
+    "leases.activate_leases": lambda db: leases.activate_leases(db, {LANE: 9}, WorkerId("w"), watermark=7),
+    "leases.release_leases": lambda db: leases.release_leases(db, {LANE: 9}, WorkerId("w"), watermark=7),
     "agent_events.append_event": lambda db: agent_events.append_event(
         db, AgentEvent("event", START, S, 0, 0, "token", "x")
     ),
+    "agent_events.append_events": lambda db: agent_events.append_events(
+        db, [AgentEvent("e", START, S, 0, 0, "token", "x")]
+    ),
+    "agent_events.shown_events": lambda db: _shown_events(db),
+    "agent_events.running_text": lambda db: agent_events.running_text(db, [S], {}),
+    "agent_usage.usage_of_agents": lambda db: agent_usage.usage_of_agents(db, [A]),
     "agent_state.upsert_agent_state": lambda db: agent_state.upsert_agent_state(db, [a_state("s", reason="x")]),
     "agent_state.get_agent_state": lambda db: agent_state.get_agent_state(db, session_id=S),
     "agent_state.find_agent_state": lambda db: agent_state.find_agent_state(db, agent_id=A),
@@ -165,6 +284,9 @@ CALLS: dict[str, Call] = {
     "agent_steps.list_agent_steps_since_iteration": lambda db: agent_steps.list_agent_steps_since_iteration(db, S, -1),
     "agent_steps.list_agent_steps_latest": lambda db: agent_steps.list_agent_steps_latest(db, session_id=S),
     "agent_steps.find_step": lambda db: agent_steps.find_step(db, S, 0),
+    "agent_steps.find_steps": lambda db: agent_steps.find_steps(
+        db, [step_id(S, 0)], ["id", "session_id", "iteration", "lane", "epoch"]
+    ),
     "agent_steps.list_steps_since_version": lambda db: agent_steps.list_steps_since_version(db, 0),
     "agent_steps.answered_actions": lambda db: agent_steps.answered_actions(db, [ACTION]),
     "agents.save_agent": lambda db: agents.save_agent(db, A, SECRET.lower(), {}),
@@ -193,6 +315,29 @@ CALLS: dict[str, Call] = {
     "records.list_records": lambda db: records.list_records(db, S, 0),
     "session_cursors.find_cursor": lambda db: session_cursors.find_cursor(db, S, C),
     "session_cursors.save_cursor": lambda db: session_cursors.save_cursor(db, S, C, 2),
+    "cancelling.withdraw_action": lambda db: cancelling.withdraw_action(db, ACTION),
+    "cancelling.cancel_action": lambda db: cancelling.cancel_action(db, ACTION),
+    "schedules.add_schedule": lambda db: schedules.add_schedule(
+        db, rule=Rule(every_s=60), kind=ActionKind.INPUT, payload={"text": "x"}, session_id=S
+    ),
+    "schedules.find_schedule": lambda db: schedules.find_schedule(db, SCHEDULE),
+    "schedules.get_schedule": lambda db: schedules.get_schedule(db, SCHEDULE),
+    "schedules.list_schedules": schedules.list_schedules,
+    "schedules.list_enabled": schedules.list_enabled,
+    "schedules.enable_schedule": lambda db: schedules.enable_schedule(db, SCHEDULE, enabled=False),
+    "schedules.delete_schedule": lambda db: schedules.delete_schedule(db, SCHEDULE),
+    "schedules.fire": lambda db: schedules.fire(db, a_schedule("x")),
+    "budgets.put_budget": lambda db: budgets.put_budget(db, TOTAL, Limits(tokens=1)),
+    "budgets.delete_budget": lambda db: budgets.delete_budget(db, TOTAL),
+    "budgets.find_budget": lambda db: budgets.find_budget(db, TOTAL),
+    "budgets.get_budget": lambda db: budgets.get_budget(db, TOTAL),
+    "budgets.list_changes": lambda db: budgets.list_changes(db, TOTAL),
+    "budgets.list_budgets": budgets.list_budgets,
+    "budgets.list_own_budgets": budgets.list_own_budgets,
+    "tool_pins.list_tool_pins": tool_pins.list_tool_pins,
+    "tool_pins.get_tool_pin": lambda db: tool_pins.get_tool_pin(db, "s_t"),
+    "tool_pins.publish_tools": lambda db: tool_pins.publish_tools(db, [a_tool("x")], trust_new=True),
+    "tool_pins.approve_tool": lambda db: tool_pins.approve_tool(db, "s_t", "x"),
     "workers.save_worker": lambda db: workers.save_worker(db, a_worker(host="x")),
     "workers.list_workers": workers.list_workers,
     "changes.Feed created": lambda db: Feed(actions.queue_of(db), "created", 0).poll(),
@@ -229,9 +374,10 @@ def test_every_function_is_tried() -> None:
 
 
 def test_every_table_has_rows_in_this_test_or_is_not_used_yet() -> None:
-    unused = {"traces", "memories", "tasks", "schedules"}
+    unused = {"traces", "followers", "memories", "tasks"}
 
     assert {spec.name for spec in ALL_TABLES} - unused == {
+        "schedules",
         "queue",
         "agents",
         "agent_state",
@@ -243,11 +389,15 @@ def test_every_table_has_rows_in_this_test_or_is_not_used_yet() -> None:
         "conversation_messages",
         "session_cursors",
         "workers",
+        "leases",
+        "budgets",
+        "tool_pins",
     }
 
 
 # Table versions are shared by all tenants.
 SHOWS_VERSIONS = {
+    "agent_events.shown_events",
     "agent_steps.append_agent_step",
     "messages.posts_after",
     "changes.Feed created",
@@ -283,7 +433,7 @@ async def test_a_call_is_as_if_there_were_no_other_tenant(
     assert {name: answer for name, answer in answers.items() if name not in SHOWS_VERSIONS} == {
         name: answer for name, answer in expected.items() if name not in SHOWS_VERSIONS
     }
-    assert sum(map(len, before.values())) == 11
+    assert sum(map(len, before.values())) == 16  # one of them says where traces are followed from
     assert await everything(store, THEIRS) == before
 
 

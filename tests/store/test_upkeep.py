@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from store import filters
-from store.actions import ActionKind, NewAction, enqueue, mark_action_processed_async, queue_of
+from store.actions import ActionKind, queue_of
 from store.agent_steps import append_agent_step, journal_of
 from store.database import Store, open_store
+from store.enqueueing import NewAction, enqueue
 from store.ids import SessionId
+from store.marks import mark_action_processed_async
 from store.options import StoreOptions
 from store.testing import CountingIds, FrozenClock
 from store.upkeep import Upkeep, UpkeepRules
@@ -88,6 +90,25 @@ async def test_a_table_rests_ten_times_as_long_as_its_turn_took(slow: Store, clo
     await fill(slow, 3)
 
     clock.advance(19.9)
+    assert await upkeep.once() == []
+
+    clock.advance(0.1)
+    assert await upkeep.once() == ["agent_steps"]
+
+
+@pytest.mark.parametrize(("commits", "rest_s"), [(15, 20.0), (30, 10.0), (60, 5.0), (300, 2.0)])
+async def test_a_table_that_falls_behind_rests_less(
+    slow: Store, clock: FrozenClock, commits: int, rest_s: float
+) -> None:
+    """Else each turn has more to merge than the one before, takes longer, and rests longer, without end."""
+    upkeep = Upkeep(slow, RULES, Log())
+    await upkeep.once(force=True)
+    clock.advance(100)
+    await fill(slow, commits)
+    assert await upkeep.once() == ["agent_steps"]
+    await fill(slow, 3)
+
+    clock.advance(rest_s - 0.1)
     assert await upkeep.once() == []
 
     clock.advance(0.1)
@@ -201,7 +222,8 @@ async def test_it_runs_every_so_often_until_it_is_cancelled(store: Store, clock:
 
 async def test_compaction_beside_appends_and_changes_loses_nothing(store: Store) -> None:
     db = store.tenant()
-    upkeep = Upkeep(store, RULES, Log())
+    # Versions outlive the slowest commit, as they do where it counts.
+    upkeep = Upkeep(store, UpkeepRules(commits=3, keep=timedelta(seconds=3), index_rows=10), Log())
 
     async def write(at: int) -> None:
         action = await enqueue(db, NEW)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store.actions import ActionKind, NewAction, enqueue, mark_action_processed_async
+from store.actions import ActionKind
 from store.agent_steps import append_agent_step
 from store.database import Store, open_store
+from store.enqueueing import NewAction, enqueue
 from store.ids import SessionId
+from store.marks import mark_action_processed_async
 from store.testing import CountingIds, FrozenClock
 from store.watch import CommitWatch, watch_commits
 from tests.store.rows import a_step
@@ -30,7 +32,7 @@ async def watch(request: pytest.FixtureRequest, store: Store) -> AsyncIterator[C
 
 async def woken(watch: CommitWatch) -> None:
     """Fail unless the watch wakes."""
-    await asyncio.wait_for(watch.wait(), 10)
+    await asyncio.wait_for(watch.wait(), 30)
 
 
 async def asleep(watch: CommitWatch) -> asyncio.Task[None]:
@@ -47,7 +49,7 @@ async def test_a_commit_wakes_the_waiter(store: Store, watch: CommitWatch) -> No
 
     await enqueue(store.tenant(), NEW)
 
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, 30)
 
 
 async def test_a_commit_before_the_wait_is_not_missed(store: Store, watch: CommitWatch) -> None:
@@ -81,7 +83,7 @@ async def test_a_commit_of_another_opener_wakes_it(store: Store, watch: CommitWa
 
 
 async def test_other_tables_do_not_wake_it(store: Store, watch: CommitWatch) -> None:
-    await store.tables["workers"].upsert(("main", "w", *[None] * 10))
+    await store.tables["workers"].upsert(("main", "w", *[None] * 12))
 
     waiting = await asleep(watch)
     waiting.cancel()

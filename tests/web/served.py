@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+import structlog
 
 from tests.support import eventually
 from tests.web.kit import CATALOGUE, MODEL, opener
@@ -47,7 +48,7 @@ class Served:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=90)
 
 
 def start(folder: Path, mode: str, log: Path) -> Served:
@@ -71,6 +72,7 @@ def start(folder: Path, mode: str, log: Path) -> Served:
 
 def main(folder: str, mode: str) -> None:
     """Serve until a signal."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is closed by `start`
     settings = WebSettings(async_mode=AsyncMode(mode), host=HOST, port=free_port(HOST, 0))
     web = create_app(settings, opener(Path(folder)), CATALOGUE, MODEL)
     print(json.dumps({"port": settings.port}), flush=True)

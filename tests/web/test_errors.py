@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from store import BadRowError, NotFoundError, StoreUnavailableError
-from tests.web.kit import Caller, assert_problem
-from web.factory import Web
+from tests.web.kit import CATALOGUE, MODEL, Caller, assert_problem, opener
+from web.factory import Web, create_app
+from web.settings import AsyncMode, WebSettings
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
@@ -63,3 +66,23 @@ def test_errors_have_their_status(web: Web, api: Caller, error: Exception, statu
 
 def test_an_address_that_takes_no_parameters_says_so(api: Caller) -> None:
     assert "limit" in api.get("/healthz", 400, limit="5")["detail"]
+
+
+@pytest.mark.parametrize("headers", [{}, BROWSER])
+@pytest.mark.parametrize("path", ["/fails", "/api/fails"])
+def test_no_answer_tells_a_secret(tmp_path: Path, path: str, headers: dict[str, str]) -> None:
+    key = "velvet-otter-9917-harbour"
+    settings = WebSettings(async_mode=AsyncMode.THREADING)
+    web = create_app(settings, opener(tmp_path), CATALOGUE, MODEL, lambda text: text.replace(key, "[redacted]"))
+
+    def fails() -> str:
+        raise StoreUnavailableError(f"no store at s3://user:{key}@host")
+
+    web.app.add_url_rule(path, path, fails)
+    try:
+        answer = web.app.test_client().get(path, headers=headers)
+        assert answer.status_code == 503
+        assert key not in answer.get_data(as_text=True)
+        assert "[redacted]" in answer.get_data(as_text=True)
+    finally:
+        web.close()

@@ -7,7 +7,7 @@ lose their connection at any event; what the relay does is the real thing on a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -27,7 +27,10 @@ from store import (
     upsert_agent_state,
 )
 from store.agent_events import AgentEvent, append_event
-from store.ids import ConversationId, SessionId
+from store.agent_steps import raise_fences
+from store.ids import ConversationId, SessionId, StepId, WorkerId
+from store.lanes import LaneId
+from store.leases import activate_leases, add_leases, claim_leases, list_leases
 from tests.support import examples
 from tests.web.kit import gathered, opener, state, step
 from web.delivery import Sent
@@ -152,6 +155,46 @@ def test_rows_of_a_commit_are_in_order_and_only_the_last_moves_the_cursor(
     assert run(relay.missed(S1, cursors[2])).events == () or not run(relay.missed(S1, cursors[2])).events
 
 
+LANE = LaneId("echo/00")
+
+
+async def _taken_over(db: TenantStore, epoch: int) -> None:
+    """What the new owner of a lane does before anything else."""
+    worker = WorkerId(f"w{epoch}")
+    await add_leases(db, [LANE])
+    await claim_leases(db, [(await list_leases(db))[LANE]], worker, epoch)
+    await raise_fences(db, [LANE], epoch)
+    await activate_leases(db, {LANE: epoch}, worker, watermark=0)
+
+
+def test_rows_behind_a_fence_are_neither_sent_live_nor_replayed(relay: Relay, db: TenantStore, run: Run) -> None:
+    run(_taken_over(db, 1))
+    before = run(relay.missed(S1, None)).cursor
+    run(append_agent_step(db, step("s1", 0, lane=LANE, epoch=1)))
+    live = list(run(relay.poll({S1})).events)
+    run(_taken_over(db, 2))
+    live += run(relay.poll({S1})).events  # a fence is nobody's step
+    late = [
+        step("s1", 1, lane=LANE, epoch=1, text="too late"),
+        replace(step("s1", 1, lane=LANE, epoch=2), id=StepId("s1:1:2")),
+        step("s1", 2, lane=LANE, epoch=1, text="too late, and nobody's number"),
+        step("s2", 0, lane=LaneId("echo/01"), epoch=1),  # a lane that nobody has taken over
+    ]
+    run(_together(db, late))
+    live += run(relay.poll({S1, S2})).events
+    seen = [(sent.data["session_id"], sent.data["iteration"], sent.data["text"]) for sent in live]
+    assert seen == [("s1", 0, "step 0"), ("s1", 1, "step 1"), ("s2", 0, "step 0")]
+
+    for client in (Client(S1, before), Client(S1, live[0].data["cursor"])):
+        client.enter(relay, run)
+        assert client.known[-1] == "s1:1:2"
+        assert set(client.known) <= {"s1:0", "s1:1:2"}
+        assert run(relay.missed(S1, client.cursor)).events == []
+    replayed = run(missed(db, S1, before, {}, page_rows=1))
+    assert _steps(replayed.events) == ["s1:0"]
+    assert replayed.more
+
+
 def test_what_nobody_follows_is_not_read(relay: Relay, db: TenantStore, run: Run) -> None:
     run(append_agent_step(db, step("s1", 0)))
     assert run(relay.poll(set())).events == []
@@ -177,6 +220,7 @@ def test_every_room_gets_its_kinds(relay: Relay, db: TenantStore, run: Run) -> N
             ("session:s1", "step", "s1"),
             ("session:s1", "state", "s1"),
             ("session:s1", "action", "s1"),
+            ("conversation:c1", "token", "s1"),
             ("conversation:c1", "message", None),
             ("conversation:c1", "state", "s1"),
             ("conversation:c1", "state", "s3"),
@@ -189,6 +233,22 @@ def test_every_room_gets_its_kinds(relay: Relay, db: TenantStore, run: Run) -> N
     )
     contexts = {sent.room.name: sent.data["context"] for sent in events if sent.event == "state"}
     assert contexts == {"session:s1": {"seen": 1}, "conversation:c1": None, "sessions": None}
+
+
+def test_live_text_of_an_owner_that_was_replaced_is_not_sent(relay: Relay, db: TenantStore, run: Run) -> None:
+    lane = LANE
+    run(append_event(db, _piece(db, 1, epoch=1, lane=lane)))
+    run(append_event(db, _piece(db, 2, epoch=1, lane=LaneId("other"))))
+    run(_taken_over(db, 2))
+    run(append_event(db, _piece(db, 3, epoch=1, lane=lane)))
+    run(append_event(db, _piece(db, 4, epoch=2, lane=lane)))
+    sent = [(one.data["data"]["stream"], one.data["epoch"]) for one in run(relay.poll({S1})).events]
+    assert sent == [(2, 1), (4, 2)]
+
+
+def _piece(db: TenantStore, stream: int, *, epoch: int, lane: LaneId) -> AgentEvent:
+    data = {"call": 1, "stream": stream, "offset": 0, "text": "x"}
+    return AgentEvent(f"e{stream}", db.clock.now(), SessionId("s1"), 0, stream, "token", data, epoch, lane)
 
 
 def test_who_joins_a_thread_later_is_followed_too(relay: Relay, db: TenantStore, run: Run) -> None:
@@ -258,3 +318,20 @@ def test_waiting_ends_with_a_commit_and_with_a_stop(relay: Relay, db: TenantStor
     assert run(relay.wait()) is True
     run(relay.stop())
     assert run(relay.wait()) is False
+
+
+def test_a_state_that_is_stored_as_changes_is_whole_live_and_when_it_was_missed(
+    db: TenantStore, relay: Relay, run: Run
+) -> None:
+    cursor = run(relay.missed(S1, None)).cursor
+    states = [{"n": at, "items": list(range(at + 1))} for at in range(5)]
+    for at, state_then in enumerate(states):
+        changes = {"set": {"n": at}, "in": {"items": {"+": [at]}}} if at else None
+        run(append_agent_step(db, step("s1", at, state=state_then, changes=changes, base=0 if at else None)))
+        live = [sent.data["state"] for sent in run(relay.poll({S1})).events if sent.event == "step"]
+        assert live == [state_then]
+    missed_states = [sent.data["state"] for sent in run(relay.missed(S1, cursor)).events if sent.event == "step"]
+    assert missed_states == states
+    half = run(missed(db, S1, cursor, {}, page_rows=3))
+    later = run(missed(db, S1, half.cursor, {}, page_rows=3))
+    assert [sent.data["state"] for sent in later.events] == states[3:]

@@ -48,7 +48,7 @@ def test_a_client_bridges_a_killed_server(tmp_path: Path, mode: str) -> None:
         client = await Client(served.url).connect()
         answer = await client.ask("subscribe", {"session_id": "s1"})
         served.process.kill()
-        served.process.wait(30)
+        served.process.wait(90)
         await eventually(lambda: not client.io.connected)
         await client.leave()
         return str(answer["cursor"]), str(client.hello["boot_id"])

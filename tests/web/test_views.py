@@ -12,11 +12,14 @@ from store import (
     ActionStatus,
     SessionStatus,
     TenantStore,
+    add_participant,
     append_agent_step,
+    create_conversation,
     mark_action_processed_async,
     upsert_agent_state,
 )
-from store.ids import ActionId
+from store.agent_events import AgentEvent, append_event
+from store.ids import ActionId, ConversationId, SessionId
 from tests.web.kit import START, Caller, gathered, state, step
 from web.factory import Web
 from web.pages import Views
@@ -66,6 +69,32 @@ def test_a_session_comes_with_its_newest_steps(views: Views, api: Caller, db: Te
     assert found["session"] == api.get("/api/sessions/s1")
 
 
+def test_a_page_begins_with_what_the_running_step_has_said(views: Views, db: TenantStore, run: Run) -> None:
+    run(upsert_agent_state(db, [state("s1", iteration=0, conversation_id="c")]))
+    run(append_agent_step(db, step("s1", 0)))
+    run(create_conversation(db, conversation_id=ConversationId("c")))
+    run(add_participant(db, ConversationId("c"), session_id=SessionId("s1")))
+    said = [  # iteration, epoch, call, stream, offset, text
+        (0, 1, 1, 1, 0, "stored"),
+        (1, 1, 1, 2, 0, "void"),
+        (1, 1, 2, 3, 0, "and "),
+        (1, 2, 1, 1, 0, "Once "),
+        (1, 2, 1, 1, 5, "upon"),
+        (1, 2, 1, 1, 5, "upon"),
+        (1, 1, 2, 3, 4, "so on"),
+    ]
+    for iteration, epoch, call, stream, offset, text in said:
+        data = {"call": call, "stream": stream, "offset": offset, "text": text}
+        name = f"{iteration}:{epoch}:{stream}:{offset}"
+        run(append_event(db, AgentEvent(name, START, SessionId("s1"), iteration, stream, "token", data, epoch)))
+    run(append_event(db, AgentEvent("mine", START, SessionId("s1"), 1, 9, "token", {"text": "no piece"}, 2)))
+    for found in (views.session("s1"), views.conversation("c")):
+        assert found is not None
+        told = {piece["data"]["call"]: piece for piece in found["live_text"]}
+        assert {call: piece["data"]["text"] for call, piece in told.items()} == {1: "Once upon", 2: "and so on"}
+        assert (told[1]["epoch"], told[1]["data"]["stream"], told[1]["iteration"]) == (2, 1, 1)
+
+
 def test_a_thread_comes_with_those_who_take_part(views: Views, api: Caller, db: TenantStore, run: Run) -> None:
     assert views.conversation("nope") is None
     run(upsert_agent_state(db, [state("s1")]))
@@ -87,7 +116,7 @@ def test_the_queue_by_status(views: Views, api: Caller, db: TenantStore, run: Ru
     found = views.queue(statuses=["dead"], cursor=None, limit=5)
     assert [one["id"] for one in found["items"]] == [made[0]["action_id"]]
     assert found["counts"]["pending"] == 2
-    assert views.frame()["badges"] == {"sessions": 0, "queue": 1}
+    assert views.frame()["badges"] == {"sessions": 0, "approvals": 0, "queue": 1}
 
 
 def test_the_live_cursor_misses_nothing_after_the_page(web: Web, views: Views, db: TenantStore, run: Run) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from typing_extensions import TypedDict
 
-from store import Action, ActionKind, Agent, ConflictError, agent_create, get_conversation, list_agents
+from store import (
+    Action,
+    ActionKind,
+    ActionStatus,
+    ConflictError,
+    add_participant,
+    agent_create,
+    get_conversation,
+    list_agents,
+)
 from store.agent_state import list_sessions_for_agent
+from store.agent_usage import AgentUsage, usage_of_agents
 from store.ids import AgentId, ConversationId, SessionId
 from store.paging import decode_cursor, encode_cursor
 from web.api import control
@@ -15,7 +26,7 @@ from web.api.control import ActionAccepted
 from web.catalogue import MonikerEntry
 from web.lookup import latest_of_agent, require_agent
 from web.problems import refused
-from web.queries import PageQuery
+from web.queries import AgentsQuery, PageQuery
 from web.routes import Answer, Api, Many, One, Operation
 from web.schemas import Control, CreateAgent, Input, Interrupt
 from web.shapes import Session, listed_session_shape, many, shape
@@ -30,9 +41,20 @@ class SessionAccepted(TypedDict):
     conversation_id: str | None
 
 
+class ListedAgent(TypedDict):
+    """An agent; `usage` is null unless it was asked for."""
+
+    agent_id: str
+    moniker: str
+    config: Any
+    version: int
+    created_at: datetime
+    usage: AgentUsage | None
+
+
 async def create_agent(api: Api, *, body: CreateAgent) -> Answer:
     """Check the moniker, its config and the conversation, then put the create into the queue."""
-    spec = _spec(api, body)
+    spec = spec_of(api, body)
     if body.conversation_id is not None:
         await get_conversation(api.db, ConversationId(body.conversation_id))
     async with api.turns.of(session=body.session_id, key=body.idempotency_key):
@@ -44,20 +66,44 @@ async def create_agent(api: Api, *, body: CreateAgent) -> Answer:
             conversation_id=None if body.conversation_id is None else ConversationId(body.conversation_id),
             spec=spec,
             idempotency_key=body.idempotency_key,
+            urgency=body.urgency,
+            not_before=body.not_before,
         )
-    return Answer(_accepted(action), 202)
+    answer = _accepted(action)
+    await _join(api, action, body)
+    return Answer(answer, 202)
 
 
-def _spec(api: Api, body: CreateAgent) -> dict[str, Any]:
+async def _join(api: Api, action: Action, body: CreateAgent) -> None:
+    """Let the new session into its thread before it is promised: a post that follows at once has to reach it.
+
+    The worker does the same when it starts the session; a crash in between leaves nothing undone.
+    """
+    if action.conversation_id is not None and action.session_id is not None and action.status is ActionStatus.PENDING:
+        await add_participant(
+            api.db,
+            action.conversation_id,
+            agent_id=action.agent_id,
+            session_id=action.session_id,
+            role="agent",
+            delivery=body.delivery,
+        )
+
+
+def spec_of(api: Api, body: CreateAgent) -> dict[str, Any]:
+    """What the session will be: the body, checked by its moniker."""
     entry = _entry(api, body.moniker)
     task = body.task or ""
     return {
         "task": task,
         "config": dict(entry.check(dict(body.config or {}), task)),
         "stop_on_done": entry.stop_on_done if body.stop_on_done is None else body.stop_on_done,
+        **({} if body.agent_type is None else {"agent_type": body.agent_type}),
         "max_steps": body.max_steps,
         "max_runtime_s": body.max_runtime_s,
         "delivery": body.delivery.value,
+        "max_concurrent": body.max_concurrent,
+        **({} if body.budget is None else {"budget": body.budget.model_dump(exclude_none=True)}),
     }
 
 
@@ -81,15 +127,21 @@ def _accepted(action: Action) -> dict[str, Any]:
     }
 
 
-async def list_agents_page(api: Api, *, query: PageQuery) -> Answer:
-    """The newest version of every agent, by name."""
+async def list_agents_page(api: Api, *, query: AgentsQuery) -> Answer:
+    """The newest version of every agent, by name; with what it has used, if asked."""
     found = await list_agents(api.db)
     if query.cursor is not None:
         after = decode_cursor(query.cursor, (str,))[0]
         found = [agent for agent in found if agent.agent_id > after]
     page = found[: query.limit]
     following = encode_cursor([page[-1].agent_id]) if len(found) > len(page) else None
-    return Answer(many(map(shape, page), following))
+    used = await usage_of_agents(api.db, [agent.agent_id for agent in page]) if query.usage else {}
+    items = [{**shape(agent), "usage": _usage(used.get(agent.agent_id))} for agent in page]
+    return Answer(many(items, following))
+
+
+def _usage(used: AgentUsage | None) -> dict[str, Any] | None:
+    return None if used is None else shape(used)
 
 
 async def list_agent_sessions(api: Api, *, agent_id: str, query: PageQuery) -> Answer:
@@ -136,6 +188,7 @@ def _control(word: str, handler: Any, body: Any, summary: str, *, may_be_empty: 
         body=body,
         body_may_be_empty=may_be_empty,
         problems=(404, 409),
+        enqueues=body is not Control,
     )
 
 
@@ -150,8 +203,9 @@ OPERATIONS = (
         202,
         body=CreateAgent,
         problems=(404, 409),
+        enqueues=True,
     ),
-    Operation("GET", "/api/agents", list_agents_page, "agents", "List agents", Many(Agent), query=PageQuery),
+    Operation("GET", "/api/agents", list_agents_page, "agents", "List agents", Many(ListedAgent), query=AgentsQuery),
     Operation(
         "GET",
         "/api/agents/{agent_id}/sessions",

@@ -10,6 +10,7 @@ from store import (
     Participant,
     PostAs,
     SessionStatus,
+    WhenBusy,
     add_participant,
     create_conversation,
     get_conversation,
@@ -20,6 +21,8 @@ from store import (
 )
 from store.agent_state import get_agent_states
 from store.ids import ConversationId, SessionId, UserId
+from store.posting import pushed_sessions, was_posted
+from web.api.control import refuse_busy
 from web.lookup import get_known
 from web.queries import MessagesQuery, PageQuery
 from web.routes import Answer, Api, Many, One, Operation
@@ -93,18 +96,30 @@ async def post_conversation_message(api: Api, *, conversation_id: str, body: Pos
     """Store a message and queue an action for every session that it is pushed to."""
     thread = await get_conversation(api.db, ConversationId(conversation_id))
     async with api.turns.of(post=body.idempotency_key):
+        post_as = await _post_as(api, thread.conversation_id, body.mode)
+        if post_as is PostAs.INPUT:
+            await _refuse_busy(api, thread.conversation_id, body)
         posted = await post_to_conversation(
             api.db,
             thread.conversation_id,
             text=body.text,
             data=body.data,
             user_id=None if body.user_id is None else UserId(body.user_id),
-            post_as=await _post_as(api, thread.conversation_id, body.mode),
+            post_as=post_as,
+            when_busy=body.when_busy,
             idempotency_key=body.idempotency_key,
         )
     message = posted.message
     ids = [action.id for action in posted.actions]
     return Answer({"message": shape(message), "message_id": message.message_id, "action_ids": ids}, 202)
+
+
+async def _refuse_busy(api: Api, conversation_id: ConversationId, body: PostMessage) -> None:
+    if body.when_busy is not WhenBusy.REJECT or await was_posted(api.db, body.idempotency_key):
+        return
+    members = await pushed_sessions(api.db, conversation_id)
+    sessions = [SessionId(member.session_id) for member, _ in members if member.session_id is not None]
+    await refuse_busy(api.db, sessions, body.when_busy, None)
 
 
 async def _post_as(api: Api, conversation_id: ConversationId, mode: PostMode) -> PostAs:
@@ -171,7 +186,8 @@ OPERATIONS = (
         One(PostAccepted),
         202,
         body=PostMessage,
-        problems=(404,),
+        problems=(404, 409),
+        enqueues=True,
     ),
     Operation(
         "GET",

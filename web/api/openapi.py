@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from pydantic.json_schema import JsonSchemaMode
 from web.ids import id_schema
 from web.problems import PROBLEM_TYPE
 from web.routes import Many, One, Operation
-from web.shapes import Json
+from web.shapes import Json, shown_fields
 from web.version import VERSION
 
 PATH: Final = "/openapi.json"
@@ -31,6 +32,7 @@ _MEANINGS: Final = {
     421: "The Host header names another server.",
     422: "A field is wrong; `errors` names each.",
     500: "A fault of ours; the log says more.",
+    429: "The queue is full; come again after `Retry-After` seconds.",
     503: "The store does not answer; try again after `Retry-After` seconds.",
 }
 _PROBLEM: Final[Json] = {
@@ -88,11 +90,20 @@ class _Schemas:
         adapters = [(kind, mode, TypeAdapter(kind)) for kind, mode in wanted.items()]
         by_kind, shared = TypeAdapter.json_schemas(adapters, ref_template=_REF)
         self.components: Json = shared.get("$defs", {})
+        for record in (kind for kind in wanted if isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+            _leave_out_inner_fields(self.components.get(record.__name__, {}), shown_fields(record))
         self._by_kind = {kind: schema for (kind, _), schema in by_kind.items()}
 
     def of(self, kind: Any) -> Json:
         """The schema of a type, as a reference where it has a name."""
         return dict(self._by_kind[kind])
+
+
+def _leave_out_inner_fields(schema: Json, shown: Iterable[str]) -> None:
+    """Take what never goes over the wire out of a record's schema."""
+    keep = set(shown)
+    schema["properties"] = {name: kind for name, kind in schema.get("properties", {}).items() if name in keep}
+    schema["required"] = list(schema["properties"])
 
 
 def _operation(operation: Operation, schemas: _Schemas) -> Json:
@@ -176,7 +187,9 @@ def _counts(statuses: type[StrEnum]) -> Json:
 def _errors(operation: Operation) -> Json:
     found = {*_ALWAYS, *operation.problems}
     found.update(_WITH_QUERY)
+    found.update({429} if operation.enqueues else ())
     found.update(_WITH_BODY if operation.body is not None else ())
+    found.update({403} if operation.method != "GET" else ())
     schema = {"$ref": "#/components/schemas/Problem"}
     content = {PROBLEM_TYPE: {"schema": schema}}
     return {str(status): {"description": _MEANINGS[status], "content": content} for status in sorted(found)}

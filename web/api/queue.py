@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from store import Action, ActionFilter, ActionStatus, count_actions, get_action, list_actions, requeue_action
+from typing_extensions import TypedDict
+
+from store import (
+    Action,
+    ActionFilter,
+    ActionStatus,
+    cancel_action,
+    count_actions,
+    get_action,
+    list_actions,
+    requeue_action,
+)
 from store.ids import ActionId, AgentId, SessionId
 from web.queries import ActionsQuery
 from web.routes import Answer, Api, Many, One, Operation
 from web.schemas import Control
 from web.shapes import counts, many, shape
+
+
+class CancelAccepted(TypedDict):
+    """The action that asks for the cancel, and what it is to cancel."""
+
+    action_id: str
+    cancels: str
+    session_id: str | None
 
 
 async def list_queue(api: Api, *, query: ActionsQuery) -> Answer:
@@ -34,6 +53,12 @@ async def requeue(api: Api, *, action_id: str, body: Control) -> Answer:
         return Answer(shape(await requeue_action(api.db, ActionId(action_id))), 202)
 
 
+async def cancel(api: Api, *, action_id: str, body: Control) -> Answer:
+    """Take back an action that nobody has begun. How that went stands on the action that is answered."""
+    asked = await cancel_action(api.db, ActionId(action_id))
+    return Answer({"action_id": asked.id, "cancels": action_id, "session_id": asked.session_id}, 202)
+
+
 OPERATIONS = (
     Operation(
         "GET",
@@ -52,6 +77,19 @@ OPERATIONS = (
         "queue",
         "Give a failed or dead action another try",
         One(Action),
+        202,
+        body=Control,
+        body_may_be_empty=True,
+        problems=(404, 409),
+        enqueues=True,
+    ),
+    Operation(
+        "POST",
+        "/api/queue/{action_id}/cancel",
+        cancel,
+        "queue",
+        "Take back an action that nobody has begun",
+        One(CancelAccepted),
         202,
         body=Control,
         body_may_be_empty=True,

@@ -70,6 +70,7 @@ def _control(word: str, handler: Any, body: Any, summary: str, *, may_be_empty: 
         body=body,
         body_may_be_empty=may_be_empty,
         problems=(404, 409),
+        enqueues=body is not Control,
     )
 
 

@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from web.api import agents, conversations, health, monikers, queue, sessions, steps
+from web.api import (
+    agents,
+    approvals,
+    budgets,
+    conversations,
+    forks,
+    health,
+    monikers,
+    queue,
+    schedules,
+    search,
+    sessions,
+    steps,
+    tools,
+    traces,
+)
 from web.routes import Operation
 
 BLUEPRINTS: Final[Mapping[str, Sequence[Operation]]] = {
     "agents": agents.OPERATIONS,
-    "sessions": sessions.OPERATIONS,
+    "sessions": (*sessions.OPERATIONS, *forks.OPERATIONS),
     "steps": steps.OPERATIONS,
+    "traces": traces.OPERATIONS,
     "conversations": conversations.OPERATIONS,
+    "approvals": approvals.OPERATIONS,
+    "budgets": budgets.OPERATIONS,
     "queue": queue.OPERATIONS,
+    "schedules": schedules.OPERATIONS,
+    "tools": tools.OPERATIONS,
+    "search": search.OPERATIONS,
     "monikers": monikers.OPERATIONS,
     "health": health.OPERATIONS,
 }

@@ -37,7 +37,16 @@ def test_a_create_is_a_stored_action(api: Caller) -> None:
         "max_steps": 5,
         "max_runtime_s": 2.5,
         "delivery": "push",
+        "max_concurrent": None,
     }
+
+
+def test_a_type_of_agent_is_handed_on_and_is_an_id(api: Caller) -> None:
+    made = api.post("/api/agents", {"moniker": "echo", "agent_type": "buyer"})
+    assert api.get(f"/api/queue/{made['action_id']}")["payload"]["agent_type"] == "buyer"
+    for wrong in ("", " buyer", "a/b", 5):
+        problem = api.post("/api/agents", {"moniker": "echo", "agent_type": wrong}, 422)
+        assert problem["errors"][0]["field"] == "agent_type"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +178,26 @@ def test_agents_are_listed_in_pages(api: Caller, db: TenantStore, run: Run) -> N
         ("c", 1),
     ]
     assert rest["next_cursor"] is None
+
+
+def test_what_agents_have_used_is_told_when_it_is_asked_for(api: Caller, db: TenantStore, run: Run) -> None:
+    for name in ("idle", "old", "new"):
+        run(save_agent(db, AgentId(name), "echo", {}))
+    counted = {"steps": 2, "calls": 2, "input_tokens": 10, "output_tokens": 3, "runtime_s": 0.5}
+    used = [
+        state("n1", agent_id="new", usage={**counted, "cost": "0.1", "unpriced_calls": 0}),
+        state("n2", agent_id="new", usage={**counted, "cost": "0.2", "unpriced_calls": 1, "step": {"calls": 9}}),
+        state("n3", agent_id="new"),
+        state("o1", agent_id="old", usage=counted),
+        state("x1", agent_id="other", usage={**counted, "cost": "9"}),
+    ]
+    run(upsert_agent_state(db, used))
+    assert {agent["usage"] for agent in api.get("/api/agents")["items"]} == {None}
+    idle, new, old = (agent["usage"] for agent in api.get("/api/agents", usage="true")["items"])
+    assert (new["sessions"], new["steps"], new["calls"], new["runtime_s"]) == (3, 4, 4, 1.0)
+    assert (new["input_tokens"], new["output_tokens"], new["cost"], new["unpriced_calls"]) == (20, 6, "0.3", 1)
+    assert (old["cost"], old["unpriced_calls"]) == ("0", 2)
+    assert set(idle.values()) == {0, "0"}
 
 
 def test_the_sessions_of_an_agent(api: Caller, db: TenantStore, run: Run) -> None:

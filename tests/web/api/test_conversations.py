@@ -161,3 +161,11 @@ def test_a_wrong_post_is_refused(api: Caller, body: Any) -> None:
     api.post("/api/conversations", {"conversation_id": "c"}, 201)
     api.post("/api/conversations/c/messages", body, 422)
     assert api.get("/api/conversations/c/messages")["items"] == []
+
+
+def test_a_post_reaches_a_session_whose_create_nobody_has_handled_yet(api: Caller) -> None:
+    api.post("/api/conversations", {"conversation_id": "c"}, 201)
+    made = api.post("/api/agents", {"moniker": "echo", "conversation_id": "c"})
+    posted = api.post("/api/conversations/c/messages", {"text": "t"})
+    actions = [api.get(f"/api/queue/{one}") for one in posted["action_ids"]]
+    assert [(one["kind"], one["session_id"]) for one in actions] == [("agent_input", made["session_id"])]

@@ -11,12 +11,25 @@ from openapi_spec_validator import validate
 
 from store import TenantStore, append_agent_step, save_agent, upsert_agent_state
 from store.ids import AgentId
+from tests.web.api.test_approvals import asking
 from tests.web.kit import START, Caller, state, step
 from web.api.table import OPERATIONS
 from web.factory import Web
 
 #: what is served but is no part of the API: pages, their files, and the document itself
-NOT_API = ("/static/", "/openapi.json", "/docs", "/frame", "/sessions", "/conversations", "/queue")
+NOT_API = (
+    "/search",
+    "/static/",
+    "/openapi.json",
+    "/docs",
+    "/frame",
+    "/sessions",
+    "/conversations",
+    "/approvals",
+    "/queue",
+    "/budgets",
+    "/metrics",
+)
 
 
 @pytest.fixture
@@ -47,6 +60,12 @@ def test_every_operation_has_a_name_of_its_own_and_words_for_people(document: An
     assert all(operation["summary"] and operation["description"] and operation["tags"] for operation in operations)
 
 
+def test_every_write_tells_that_pages_of_other_sites_are_refused(document: Any) -> None:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert ("403" in operation["responses"]) is (method != "get"), (method, path)
+
+
 def test_limits_are_told(document: Any) -> None:
     body = document["components"]["schemas"]["CreateAgent"]
     assert body["additionalProperties"] is False
@@ -59,7 +78,7 @@ def test_limits_are_told(document: Any) -> None:
 def test_answers_have_the_described_shapes(
     document: Any, api: Caller, db: TenantStore, run: Callable[[Any], Any]
 ) -> None:
-    run(upsert_agent_state(db, [state("s1", wake_at=START)]))
+    run(upsert_agent_state(db, [state("s1", wake_at=START), asking("s2")]))
     run(append_agent_step(db, step("s1", 0)))
     run(save_agent(db, AgentId("echo"), "echo", {}))
     made = api.post("/api/agents", {"moniker": "echo", "task": "t"})
@@ -67,7 +86,16 @@ def test_answers_have_the_described_shapes(
     said = api.post("/api/conversations/c1/messages", {"text": "hi", "data": {"a": 1}})
     member = api.post("/api/conversations/c1/participants", {"session_id": "s1"}, 201)
     told = api.post("/api/sessions/s1/input", {"text": "x"})
+    later = {"agent_input": {"session_id": "s1", "text": "x"}, "every_s": 60, "schedule_id": "every-minute"}
+    scheduled = api.post("/api/schedules", later, 201)
     seen = {
+        ("get", "/api/approvals", "200"): api.get("/api/approvals"),
+        ("post", "/api/approvals/{approval_id}", "202"): api.post("/api/approvals/s2:3:0", {"decision": "repeat"}),
+        ("post", "/api/queue/{action_id}/cancel", "202"): api.post(f"/api/queue/{told['action_id']}/cancel"),
+        ("post", "/api/sessions/{session_id}/fork", "202"): api.post("/api/sessions/s1/fork", {"iteration": 0}),
+        ("post", "/api/schedules", "201"): scheduled,
+        ("get", "/api/schedules", "200"): api.get("/api/schedules"),
+        ("get", "/api/schedules/{schedule_id}", "200"): api.get("/api/schedules/every-minute"),
         ("post", "/api/agents", "202"): made,
         ("get", "/api/agents", "200"): api.get("/api/agents"),
         ("get", "/api/agents/{agent_id}/sessions", "200"): api.get("/api/agents/echo/sessions"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import ActionStatus, TenantStore, mark_action_processed_async
-from store.actions import ActionKind, NewAction, enqueue_all
+from store.actions import ActionKind
+from store.enqueueing import NewAction, enqueue_all
 from store.ids import ActionId, AgentId, SessionId
 from tests.support import examples
 from tests.web.kit import NASTY, Caller
@@ -84,3 +86,64 @@ def test_an_unknown_action_is_not_found(api: Caller, name: str) -> None:
 @pytest.mark.parametrize("query", [{"status": "open"}, {"kind": "create"}, {"limit": "-1"}, {"owner": "x"}])
 def test_a_wrong_query_is_refused(api: Caller, query: dict[str, str]) -> None:
     api.get("/api/queue", 400, **query)
+
+
+def test_a_cancel_is_an_action_about_its_target(api: Caller, db: TenantStore, run: Run) -> None:
+    made = api.post("/api/agents", {"moniker": "echo", "session_id": "s"})
+    asked = api.post(f"/api/queue/{made['action_id']}/cancel")
+    assert (asked["cancels"], asked["session_id"]) == (made["action_id"], "s")
+    found = api.get(f"/api/queue/{asked['action_id']}")
+    assert (found["kind"], found["session_id"], found["agent_id"], found["payload"]) == (
+        "cancel",
+        "s",
+        "echo",
+        {"action_id": made["action_id"]},
+    )
+    assert "is a cancel" in api.post(f"/api/queue/{asked['action_id']}/cancel", {}, 409)["detail"]
+    run(mark_action_processed_async(db, ActionId(made["action_id"])))
+    assert "has ended (done)" in api.post(f"/api/queue/{made['action_id']}/cancel", {}, 409)["detail"]
+    api.post("/api/queue/nope/cancel", {}, 404)
+
+
+def test_urgency_and_a_moment_can_be_asked_for(api: Caller) -> None:
+    more = {"urgency": -100, "not_before": "2031-01-01T12:00:00+01:00"}
+    made = api.post("/api/agents", {"moniker": "echo", "session_id": "s", **more})
+    said = api.post("/api/sessions/s/input", {"text": "x", **more})
+    told = api.post("/api/agents/echo/interrupt", {"guidance": "x", **more})
+    for answer in (made, said, told):
+        found = api.get(f"/api/queue/{answer['action_id']}")
+        assert (found["urgency"], found["not_before"]) == (-100, "2031-01-01T11:00:00.000000Z")
+    wrong: list[dict[str, Any]] = [
+        {"urgency": 101},
+        {"urgency": 0.5},
+        {"urgency": "1"},
+        {"not_before": "soon"},
+        {"not_before": 5},
+    ]
+    for field in wrong:
+        api.post("/api/agents", {"moniker": "echo", **field}, 422)
+    for limit in (0, -1, 1.5, "2"):
+        api.post("/api/agents", {"moniker": "echo", "max_concurrent": limit}, 422)
+
+
+def test_the_page_shows_the_next_try_and_what_can_be_done(api: Caller, db: TenantStore, run: Run) -> None:
+    made = api.post("/api/agents", {"moniker": "echo"})
+    waiting = mark_action_processed_async(
+        db,
+        ActionId(made["action_id"]),
+        status=ActionStatus.PENDING,
+        attempts=2,
+        error="OSError: it broke",
+        not_before=datetime(2031, 1, 1, 12, 30, 59, tzinfo=UTC),
+    )
+    run(waiting)
+    page = api.client.get("/queue").get_data(as_text=True)
+    assert "next try 2031-01-01 12:30:59 UTC" in page
+    assert "OSError: it broke" in page
+    assert "try 3" in page
+    assert "data-cancel" in page
+    run(mark_action_processed_async(db, ActionId(made["action_id"]), status=ActionStatus.DEAD, attempts=5, error="e"))
+    page = api.client.get("/queue").get_data(as_text=True)
+    assert "5 tries" in page
+    assert "data-requeue" in page
+    assert "data-cancel" not in page

@@ -24,8 +24,8 @@ def test_a_session_has_the_shape_of_the_contract(api: Caller, db: TenantStore, r
     run(upsert_agent_state(db, [state("s1", wake_at=START, result={"a": 1}, usage={"tokens": 3})]))
     found = api.get("/api/sessions/s1")
     expected = """session_id agent_id conversation_id moniker name status reason iteration step_token next_step_token
-        result context last_error usage task config stop_on_done max_steps max_runtime_s wake_at created_at
-        updated_at"""
+        result context last_error usage task config stop_on_done max_steps max_runtime_s forked_from
+        budget wake_at created_at updated_at"""
     assert list(found) == expected.split()
     assert found["name"] == session_name("s1")
     assert found["created_at"] == "2026-01-01T00:00:00.000000Z"
@@ -38,6 +38,16 @@ def test_a_session_in_the_queue_is_created(api: Caller) -> None:
     found = api.get(f"/api/sessions/{made['session_id']}")
     assert (found["status"], found["iteration"], found["max_steps"], found["task"]) == ("created", -1, 3, "hi")
     assert found["moniker"] == "echo"
+
+
+def test_a_session_whose_create_has_ended_does_not_look_newer_than_its_first_row(
+    api: Caller, db: TenantStore, run: Run
+) -> None:
+    made = api.post("/api/agents", {"moniker": "echo"})
+    run(mark_action_processed_async(db, ActionId(made["action_id"]), status=ActionStatus.DONE))
+    found = api.get(f"/api/sessions/{made['session_id']}")  # its row is still being written
+    assert found["status"] == "created"
+    assert found["updated_at"] == found["created_at"]
 
 
 @pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.DEAD])
@@ -203,3 +213,15 @@ def test_a_filter_gives_the_rows_that_python_would(
 def _storable(text: str) -> str:
     """Text without lone surrogates, which neither an address nor the store can hold."""
     return text.encode("utf-8", "ignore").decode() or "x"
+
+
+@pytest.mark.parametrize(("word", "body"), [("input", {"text": "t"}), ("interrupt", {"guidance": "g"})])
+def test_a_request_that_comes_again_gets_its_first_answer_though_the_session_has_ended(
+    api: Caller, db: TenantStore, run: Run, word: str, body: dict[str, Any]
+) -> None:
+    run(upsert_agent_state(db, [state("s1")]))
+    first = api.post(f"/api/sessions/s1/{word}", {**body, "idempotency_key": "k"})
+    run(upsert_agent_state(db, [state("s1", status=SessionStatus.DONE)]))
+    assert api.post(f"/api/sessions/s1/{word}", {**body, "idempotency_key": "k"}) == first
+    api.post(f"/api/sessions/s1/{word}", {**body, "idempotency_key": "another"}, 409)
+    api.post(f"/api/sessions/s1/{word}", body, 409)

@@ -1,8 +1,10 @@
 // One conversation: who said what, who takes part, and a place to write.
 
 import { live, startFrame } from "./banner.js";
-import { all, allow, ask, h, icon, newKey, one, onceAtATime, sessionName, sessionPath, setText, stateMark } from "./dom.js";
+import { all, allow, ask, h, icon, isFinal, newKey, one, onceAtATime, pageData, sessionName, sessionPath, setText, stateMark } from "./dom.js";
 import { Newest } from "./live.js";
+import { isPiece } from "./stream.js";
+import { Speakers } from "./speakers.js";
 import { ageOf } from "./time.js";
 
 const NEAR_PX = 60;
@@ -19,6 +21,7 @@ const pill = one("[data-follow]");
 const area = one("#post");
 const newest = new Newest();
 const known = new Set(all("[data-message-id]", list).map((item) => item.dataset.messageId));
+const speakers = new Speakers(one("[data-live-texts]"), pageData("stored"));
 let unseen = 0;
 let olderCursor = null;
 
@@ -40,8 +43,24 @@ function byLine(message) {
 function itemOf(message) {
   const item = h("li", { class: `message from-${message.sender_type} fresh`, "data-message-id": message.message_id, "data-created": message.created_at });
   if (message.event_type === "error") item.classList.add("failed");
-  item.append(byLine(message), h("p", { class: "text" }, message.text ?? ""));
+  if (message.session_id) Object.assign(item.dataset, { sessionId: message.session_id, iteration: message.iteration });
+  if (message.event_type === "rollback") item.dataset.takesBack = (message.data?.rolled_back ?? []).join(" ") || "0 -1";
+  item.append(byLine(message), h("p", { class: message.text ? "text" : "text wordless" }, message.text || "A step without words"));
   return item;
+}
+
+/** Mark what rollbacks have taken back: the messages of a session's steps from one to another. */
+function markTakenBack() {
+  for (const rollback of all("[data-takes-back]", list)) {
+    const [first, last] = rollback.dataset.takesBack.split(" ").map(Number);
+    for (const item of all("[data-iteration]", list)) {
+      const iteration = Number(item.dataset.iteration);
+      const isMeant = item.dataset.sessionId === rollback.dataset.sessionId && iteration >= first && iteration <= last;
+      if (!isMeant || item.classList.contains("taken-back")) continue;
+      item.classList.add("taken-back");
+      one(".age", item).before(h("span", { class: "tag" }, "taken back"));
+    }
+  }
 }
 
 /** Show a message once. One of our own that is on its way becomes the stored one in place. */
@@ -80,7 +99,9 @@ function showPill() {
 function keepingPlace(change) {
   const wasAtEnd = isAtEnd();
   const fresh = change();
+  markTakenBack();
   one("[data-empty]").hidden = list.children.length > 0;
+  if (!fresh && wasAtEnd) scroll.scrollTop = scroll.scrollHeight; // a text may have grown
   if (!fresh) return fresh;
   if (wasAtEnd) {
     while (list.children.length > MAX_MESSAGES) {
@@ -105,7 +126,9 @@ function apply(events, how) {
       list.append(h("li", { class: "divider", "data-created": unknown[0].created_at }, h("span", {}, words)));
     }
     const fresh = messages.filter(add).length;
+    for (const message of messages) if (message.session_id) speakers.drop(message.session_id, message.iteration);
     for (const { event, data } of events) if (event === "state") showParticipant(data);
+    for (const { event, data } of events) if (event === "token" && isPiece(data)) speakers.take(data);
     return fresh;
   });
 }
@@ -153,7 +176,7 @@ function post() {
   const error = one("[data-post-error]");
   error.textContent = "";
   if (!text) return area.focus(); // also the second half of a double click
-  const request = { text, as: one("[data-as]").value, idempotency_key: newKey() };
+  const request = { text, as: one("[data-as]").value, when_busy: one("[data-when-busy]").value, idempotency_key: newKey() };
   const item = itemOf({ sender_type: "user", user_id: "you", text });
   item.classList.add("pending");
   list.append(item);
@@ -203,6 +226,8 @@ function offerAgain(item, request, problem) {
 
 function showParticipant(session) {
   if (!newest.accepts(session.session_id, session.updated_at)) return;
+  if (isFinal(session.status)) speakers.clear(session.session_id);
+  speakers.drop(session.session_id, session.iteration);
   const entry = one(`[data-people] [data-session-id="${CSS.escape(session.session_id)}"]`);
   if (!entry) return;
   one(".state", entry)?.remove();
@@ -266,5 +291,6 @@ if (matchMedia("(max-width: 860px)").matches) one("[data-people-fold]").open = f
 scroll.addEventListener("follow", toEnd);
 scroll.addEventListener("scroll", () => isAtEnd() && unseen && toEnd(), { passive: true });
 earlier.addEventListener("click", () => onceAtATime(earlier, () => showEarlier(earlier)));
+pageData("live-text").forEach((piece) => speakers.take(piece));
 toEnd();
 live.follow({ conversation_id: conversationId }, thread.dataset.liveCursor, { apply, resync });

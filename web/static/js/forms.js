@@ -100,7 +100,7 @@ function checked(context, raw, check) {
 }
 
 function textField(schema, context) {
-  const isLong = LONG_TEXTS.includes(context.name);
+  const isLong = schema.format === "long" || LONG_TEXTS.includes(context.name);
   const control = isLong ? h("textarea", { rows: 3, name: context.path }) : h("input", { type: "text", name: context.path, autocomplete: "off" });
   const check = (raw) => {
     if (schema.minLength && raw.length < schema.minLength) return `At least ${schema.minLength} characters.`;

@@ -7,12 +7,15 @@ const ROWS = ".rows > li:not([hidden])";
 
 const SHEET = [
   ["Ctrl K", "Find a page, a session or an action"],
-  ["g then s, c, q, a", "Go to sessions, conversations, queue, API"],
+  ["/", "Search what was said, done and remembered"],
+  ["g then s, c, p, q, b, f, a", "Go to sessions, conversations, approvals, queue, budgets, search, API"],
   ["j  k", "Next, previous row"],
   ["Enter", "Open the row"],
   ["f", "Jump to the newest and follow"],
   ["e", "Next failed row"],
   ["[  ]", "Previous, next tab"],
+  ["a  r", "Approve, reject the question that has the focus (approvals)"],
+  ["E", "Change it, or fill it in"],
   ["i", "Write: move to the text field"],
   ["Ctrl Enter", "Send what is written"],
   ["u", "Undo, while the bar is shown"],
@@ -43,6 +46,12 @@ export function onKey(event) {
 const PLAIN = {
   g: () => {
     goUntil = Date.now() + PAIR_MS;
+  },
+  "/": (event) => {
+    event.preventDefault(); // the slash itself is not to be typed
+    const box = one("[data-search]");
+    if (box) box.select();
+    else location.assign("/search");
   },
   j: () => walk(1),
   k: () => walk(-1),

@@ -89,11 +89,11 @@ export class Live extends EventTarget {
     this.#catchUp();
   }
 
-  async #catchUp(isAfterAway = false) {
+  async #catchUp() {
     const room = this.room;
     let missed = 0;
     try {
-      missed = (await room?.join(isAfterAway)) ?? 0;
+      if (room && !(room.isAway && document.hidden)) missed = await room.join(); // nobody looks: not yet
     } catch (error) {
       // No answer, or a refusal that another cursor does not cure: begin again with a fresh connection.
       if (this.socket.connected) {
@@ -143,7 +143,7 @@ export class Live extends EventTarget {
       return;
     }
     this.retryNow();
-    if (this.room?.isAway && this.socket.connected) this.#catchUp(true);
+    if (this.room?.isAway && this.socket.connected) this.#catchUp();
   }
 
   #changed() {
@@ -166,7 +166,8 @@ class Room {
   }
 
   /** Subscribe until nothing is missing any more; answers how many events were new. */
-  async join(isAfterAway) {
+  async join() {
+    const isAfterAway = this.isAway;
     this.isJoined = false;
     let fresh = 0;
     for (;;) {
@@ -206,10 +207,10 @@ class Room {
 
   /** Nobody looks: let the server forget this page; the cursor stays. */
   leave() {
-    if (!this.isJoined) return;
+    this.isAway = true;
+    if (!this.isJoined) return; // the connection is lost: the next one does not join either
     this.#flush();
     this.isJoined = false;
-    this.isAway = true;
     this.live.socket.emit("unsubscribe", this.spec);
   }
 
@@ -287,17 +288,18 @@ export class Sequence {
   }
 }
 
-/** Remembers the newest version of each row, so that a row that comes late or twice changes nothing. */
+/** Remembers the newest stamp of each row, so that a row that comes late or twice changes nothing. */
 export class Newest {
   constructor() {
     this.versions = new Map();
   }
 
-  /** Whether this version of a row is to be shown. Equal versions are, so that a missing stamp cannot hide a row. */
+  /** Whether this version of a row is to be shown. A row without a stamp is, and begins anew: it was opened again. */
   accepts(id, stamp) {
     const known = this.versions.get(id);
     if (known && stamp && stamp < known) return false;
     if (stamp) this.versions.set(id, stamp);
+    else this.versions.delete(id);
     return true;
   }
 }

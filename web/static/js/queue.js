@@ -4,10 +4,13 @@ import { live, showBadge, startFrame } from "./banner.js";
 import { all, allow, ask, firstLine, growList, h, jsonParts, one, onceAtATime, pageData, sessionName, sessionPath, setText, stateMark } from "./dom.js";
 import { Newest } from "./live.js";
 import { ageOf, exact } from "./time.js";
+import { isOpen, nextMoment, tries } from "./words.js";
 
 const MAX_ROWS = 150;
 const COUNT_EVERY_MS = 1_000;
 const PUT_BACK = ["dead", "failed"];
+const buttonOf = ({ status, kind }) =>
+  PUT_BACK.includes(status) ? ["data-requeue", "Requeue"] : status === "pending" && kind !== "cancel" ? ["data-cancel", "Cancel"] : null;
 
 const list = one("[data-list]");
 const rows = one("[data-rows]");
@@ -18,8 +21,6 @@ const held = new Map(); // actions that wait for a click, so that nothing moves 
 const isFirstPage = !new URLSearchParams(location.search).has("cursor");
 const shownStatuses = one(`[data-tab="${list.dataset.tab}"]`, one(".tabs")).dataset.statuses.split(" ").filter(Boolean);
 
-const triesText = ({ attempts }) => (attempts > 1 ? `${attempts} tries` : ""); // one is what everybody expects
-
 function rowOf(action) {
   const row = h("li", { class: "row fresh", "data-action-id": action.id });
   const who = action.session_id
@@ -29,7 +30,7 @@ function rowOf(action) {
     stateMark(action),
     h("button", { type: "button", class: "name kind", "aria-expanded": "false", title: action.id }, action.kind),
     who,
-    h("span", { class: "line t-failed" }),
+    h("span", { class: "line" }, h("span", { class: "moment" }), " ", h("span", { class: "error" })),
     h("span", { class: "num tries" }),
     ageOf(action.created_at, "num age"),
     h("span", { class: "act" }),
@@ -42,16 +43,19 @@ function update(row, action) {
   if (row.dataset.status !== action.status) one(".state", row).replaceWith(stateMark(action));
   row.dataset.status = action.status;
   row.dataset.processed = action.processed_at ?? "";
-  setText(one(".line", row), firstLine(action.error));
-  setText(one(".tries", row), triesText(action));
+  setText(one(".moment", row), nextMoment(action));
+  setText(one(".line .error", row), firstLine(action.error));
+  setText(one(".tries", row), tries(action));
   const act = one(".act", row);
-  if (!PUT_BACK.includes(action.status)) act.replaceChildren();
-  else if (!act.children.length) act.append(h("button", { type: "button", "data-requeue": true }, "Requeue"));
-  all("[data-requeue]", row).forEach((button) => allow(button));
+  const wanted = buttonOf(action);
+  if (!wanted) act.replaceChildren();
+  else if (!one(`[${wanted[0]}]`, act)) act.replaceChildren(h("button", { type: "button", [wanted[0]]: true }, wanted[1]));
+  allowButtons(row);
   const detail = one(".detail", row);
   if (detail) detail.replaceChildren(...partsOf(action));
 }
 
+const allowButtons = (place) => all("[data-requeue], [data-cancel]", place).forEach((button) => allow(button));
 const rowFor = (id) => one(`[data-action-id="${CSS.escape(id)}"]`, rows);
 
 function apply(events) {
@@ -134,7 +138,14 @@ async function resync() {
 // --- details and putting back -------------------------------------------------------------------------------------------------
 
 function partsOf(action) {
-  const facts = [action.id, action.owner ? `owner ${action.owner}` : null, exact(action.created_at), action.processed_at ? `processed ${exact(action.processed_at)}` : null];
+  const facts = [
+    action.id,
+    action.owner ? `owner ${action.owner}` : null,
+    exact(action.created_at),
+    isOpen(action) && action.not_before ? `not before ${exact(action.not_before)}` : null,
+    action.urgency ? `urgency ${action.urgency}` : null,
+    action.processed_at ? `processed ${exact(action.processed_at)}` : null,
+  ];
   return [h("p", { class: "muted" }, facts.filter(Boolean).join(" · ")), jsonParts(action, ["error", "payload", "metadata"])];
 }
 
@@ -157,8 +168,24 @@ async function requeue(button) {
     setText(button, "Put back");
     allow(button, "It is in the queue again.");
   } catch (problem) {
-    setText(one(".line", row), problem.message);
+    setText(one(".line .error", row), problem.message);
   }
+}
+
+async function cancel(button) {
+  const row = button.closest("li");
+  try {
+    const { action_id: asked } = await ask("POST", `/api/queue/${encodeURIComponent(row.dataset.actionId)}/cancel`, {});
+    setText(button, "Asked");
+    allow(button, `Action ${asked} cancels it, unless it has begun.`);
+  } catch (problem) {
+    setText(one(".line .error", row), problem.message);
+  }
+}
+
+/** What the server said in its own time zone, in the reader's. */
+function showMoments() {
+  for (const row of rows.children) setText(one(".moment", row), nextMoment(actions.get(row.dataset.actionId) ?? {}));
 }
 
 startFrame();
@@ -166,16 +193,20 @@ for (const action of pageData("actions")) {
   actions.set(action.id, action);
   newest.accepts(action.id, action.processed_at);
 }
-all("[data-requeue]", rows).forEach((button) => allow(button));
+showMoments();
+allowButtons(rows);
 rows.addEventListener("click", (event) => {
   const kind = event.target.closest(".kind");
   const again = event.target.closest("[data-requeue]");
   if (kind) toggle(kind);
   if (again) onceAtATime(again, () => requeue(again));
+  const back = event.target.closest("[data-cancel]");
+  if (back) onceAtATime(back, () => cancel(back));
 });
 newPill.addEventListener("click", showHeld);
 growList(rows, (page) => {
   for (const action of JSON.parse(one("#actions", page).textContent)) actions.set(action.id, action);
-  all("[data-requeue]", rows).forEach((button) => allow(button));
+  showMoments();
+  allowButtons(rows);
 });
 live.follow({ topic: "queue" }, list.dataset.liveCursor, { apply, resync });

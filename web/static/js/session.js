@@ -1,10 +1,14 @@
 // One session: its state, what may be done to it, and its steps as they are stored.
 
 import { live, startFrame } from "./banner.js";
-import { allow, ask, doUnlessUndone, firstLine, h, isEmpty, isFinal, icon, one, onceAtATime, pageData, pretty, say, setText, stateOf } from "./dom.js";
+import { allow, ask, doUnlessUndone, firstLine, h, isEmpty, isFinal, icon, one, onceAtATime, pageData, pretty, say, sessionPath, setText, stateOf } from "./dom.js";
 import { Newest, Sequence } from "./live.js";
+import { Questions } from "./questions.js";
+import { isPiece, LiveText } from "./stream.js";
 import { clock, elapsed } from "./time.js";
 import { Timeline } from "./timeline.js";
+import { costOf, tokensOf } from "./words.js";
+import { Waterfall } from "./waterfall.js";
 
 const SETTLE_MS = 8_000;
 
@@ -24,6 +28,8 @@ const draftKey = `stepwell.draft.session.${sessionId}`;
 const words = one("#say");
 const newest = new Newest();
 const actions = new Map();
+const busy = one("[data-when-busy]");
+const questions = new Questions(one("[data-questions]"), sessionId, () => showAsked());
 let session = pageData("session");
 let pending = null; // the control whose effect is awaited
 
@@ -41,14 +47,32 @@ async function fetchSteps(query) {
   return items;
 }
 
+/** Begin a new session with what this one had after a step, and go there. */
+async function fork(iteration, key, button, error) {
+  error.textContent = "";
+  await onceAtATime(button, async () => {
+    try {
+      const { session_id } = await ask("POST", `${api}/fork`, { iteration, idempotency_key: key });
+      location.assign(sessionPath(session_id));
+    } catch (problem) {
+      error.textContent = `Fork: ${problem.message}`;
+    }
+  });
+}
+
+const liveText = new LiveText(one("[data-running-text]"));
 const timeline = new Timeline({
   scroll: one("[data-scroll]"),
   list: one("[data-steps]"),
   pill: one("[data-follow]"),
   earlier: one("[data-earlier]"),
   empty: one("[data-empty]"),
+  running: liveText,
   fetchSteps,
+  fork,
 });
+
+const waterfall = new Waterfall(one("[data-trace]"), one("[data-timeline]"), one("[data-trace-toggle]"), api);
 
 const sequence = new Sequence(timeline.last + 1, {
   fetchRange: (from, to) => fetchSteps({ min_iteration: from, max_iteration: to, order: "asc" }),
@@ -72,11 +96,13 @@ function showSession(next) {
   session = { ...session, ...next };
   const { word } = stateOf(session);
   showPill();
+  questions.follow(session);
   showFacts();
   showReason();
   showPanels();
   showCount();
   document.title = `${word} · ${session.name} · Stepwell`;
+  if (isFinal(session.status) && !liveText.isEmpty) timeline.showRunning(() => liveText.clear());
   if (before.status !== session.status) say(`${session.name} is ${word}`);
   if (pending && (isFinal(session.status) || CONTROLS[pending].done?.includes(session.status))) pending = null;
   showControls();
@@ -99,9 +125,13 @@ function showFacts() {
     setText(place, elapsed(session.created_at, session.updated_at));
   } else delete place.dataset.until; // it may have been resumed after an error
   setText(place.previousElementSibling, label);
-  const tokens = (session.usage?.input_tokens ?? 0) + (session.usage?.output_tokens ?? 0);
-  one("[data-usage-fact]").hidden = !tokens;
-  setText(one("[data-usage]"), tokens.toLocaleString("en"));
+  showFact("usage", tokensOf(session.usage));
+  showFact("cost", costOf(session.usage));
+}
+
+function showFact(name, words) {
+  one(`[data-${name}-fact]`).hidden = !words;
+  setText(one(`[data-${name}]`), words);
 }
 
 /** Why it is not running, in words. */
@@ -114,7 +144,7 @@ function reasonText() {
 }
 
 function showReason() {
-  const text = reasonText();
+  const text = questions.asks(session.reason) ? "" : reasonText(); // the question below says it
   const place = one("[data-reason]");
   place.hidden = !text;
   setText(place, text);
@@ -153,9 +183,16 @@ function showControls() {
     allow(control, barredBecause(kind));
   }
   record.classList.toggle("pending", pending !== null);
+  busy.disabled = isFinal(session.status);
   words.disabled = isFinal(session.status);
   words.placeholder = isFinal(session.status) ? "The session has ended" : "Say something to this session";
-  one("[data-dock]").classList.toggle("wanted", session.status === "waiting" && !session.wake_at);
+  showAsked();
+}
+
+/** A session that asks a question wants its answer, not an input. */
+function showAsked() {
+  one("[data-dock]").classList.toggle("wanted", session.status === "waiting" && !session.wake_at && !questions.isAsking);
+  showReason();
 }
 
 /** Post one control action; its effect arrives as a `state` event. */
@@ -196,7 +233,7 @@ async function send(kind) {
     words.focus();
     return;
   }
-  if (await post(kind, kind === "interrupt" ? { guidance: text } : { text })) {
+  if (await post(kind, kind === "interrupt" ? { guidance: text } : { text, when_busy: busy.value })) {
     words.value = "";
     saveDraft();
     words.dispatchEvent(new Event("input"));
@@ -252,21 +289,33 @@ function apply(events, how) {
   if (latest) showSession(latest);
   for (const { event, data } of events) {
     if (event === "action") noteAction(data);
-    if (event === "token") timeline.showToken(data, sequence.next);
+    if (event === "token" && !isPiece(data)) timeline.showToken(data, sequence.next);
   }
+  showPieces(events.filter(({ event, data }) => event === "token" && isPiece(data)).map(({ data }) => data));
+  waterfall.refresh();
   return fresh;
+}
+
+/** What the running step has said since; nothing of steps that are stored. */
+function showPieces(pieces) {
+  if (pieces.length) timeline.showRunning(() => pieces.forEach((piece) => liveText.take(piece)));
 }
 
 /** The server cannot continue from our cursor: read the session, and what came after our last step. */
 async function resync() {
   showSession(await ask("GET", api));
   sequence.offer(await fetchSteps({ min_iteration: sequence.next, order: "asc" }), { isReplay: true });
+  waterfall.refresh();
 }
 
 startFrame();
 newest.accepts(sessionId, session.updated_at);
 showSession({});
+waterfall.start(location.hash === "#trace");
 timeline.start(Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? Number.NaN));
+
+liveText.drop(timeline.last);
+showPieces(pageData("live-text"));
 
 words.value = localStorage.getItem(draftKey) ?? "";
 words.dispatchEvent(new Event("input"));

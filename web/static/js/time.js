@@ -45,6 +45,9 @@ export function exact(iso) {
   return `${day} ${time} ${zone}`;
 }
 
+/** "2026-11-21": the day it is here. */
+export const today = () => exact(new Date(now()).toISOString()).slice(0, 10);
+
 /** "12:40:03": a moment of today. */
 export const clock = (iso) => exact(iso).slice(11, 19);
 

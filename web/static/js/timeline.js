@@ -1,8 +1,9 @@
 // The steps of a session as a window over a list that may be long: at most `MAX_ROWS` rows are in the page at any time.
 // It sticks to the newest row only while the reader is there; otherwise a pill counts what is new below.
 
-import { all, firstLine, h, icon, isEmpty, jsonParts, one, setText, stateOf } from "./dom.js";
+import { all, allow, h, icon, isEmpty, jsonParts, newKey, one, setText, stateOf } from "./dom.js";
 import { ageOf, exact } from "./time.js";
+import { costOf, spanTakenBack, stepLine, tokensOf } from "./words.js";
 
 const MAX_ROWS = 190; // with ten elements a row this keeps the page under 2,500
 const PAGE = 100;
@@ -11,12 +12,13 @@ const QUIET_STATUSES = ["running", "created", "ok"];
 const PARTS = ["data", "state", "guidance", "notes", "error", "usage"];
 
 export class Timeline {
-  constructor({ scroll, list, pill, earlier, empty, fetchSteps }) {
-    Object.assign(this, { scroll, list, pill, earlier, empty, fetchSteps });
+  constructor({ scroll, list, pill, earlier, empty, running, fetchSteps, fork }) {
+    Object.assign(this, { scroll, list, pill, earlier, empty, running, fetchSteps, fork });
     this.steps = new Map(); // what is known of the rows in the page, for their details
     this.last = this.#lastShown();
     this.newestKnown = this.last;
     this.unseen = 0;
+    this.away = 0;
     this.isLoading = false;
     this.isFollowing = true;
   }
@@ -47,6 +49,7 @@ export class Timeline {
     this.last = this.newestKnown;
     this.empty.hidden = true;
     one(".now", this.list)?.remove();
+    this.running.drop(this.last);
     const hasRoom = isAtEnd || this.list.children.length + steps.length <= MAX_ROWS;
     if (isShowingNewest && hasRoom) this.#append(steps, how);
     if (isAtEnd && isShowingNewest) this.#stick();
@@ -71,6 +74,15 @@ export class Timeline {
     if (isAtEnd) this.#stick();
   }
 
+  /** Change what the running step says: it stands under the newest row, and is not shown without it. */
+  showRunning(change = () => {}) {
+    const isAtEnd = this.#isAtEnd();
+    change();
+    const { place, isEmpty: saysNothing } = this.running;
+    place.hidden = saysNothing || this.#lastShown() !== this.newestKnown;
+    if (isAtEnd && !place.hidden) this.#stick();
+  }
+
   /** Show the newest steps and stay with them. */
   async toEnd() {
     if (this.#lastShown() !== this.newestKnown) await this.#load({ order: "desc", limit: PAGE }, (steps) => this.#replace(steps.reverse()));
@@ -79,12 +91,33 @@ export class Timeline {
   }
 
   #append(steps, how) {
-    if (how?.isAfterAway) this.list.append(divider(`${steps.length} ${steps.length === 1 ? "step" : "steps"} while you were away`));
-    const shown = steps.slice(-MAX_ROWS); // after a long absence only the newest are worth drawing
+    const shown = steps.slice(1 - MAX_ROWS); // after a long absence only the newest are worth drawing
     if (shown.length < steps.length) this.list.replaceChildren();
+    if (how?.isAfterAway) this.#countAway(steps.length);
+    else this.away = 0;
     for (const step of shown) this.list.append(...this.#rows(step, this.#epochBefore()));
-    this.#trim("firstElementChild");
+    this.#drawn("firstElementChild");
+  }
+
+  /** After rows were added: mark what is taken back, keep the window small at one end, offer what is before it. */
+  #drawn(endToTrim) {
+    this.showRunning();
+    for (const row of all("[data-takes-back]", this.list)) {
+      const [first, last] = row.dataset.takesBack.split(" ").map(Number);
+      for (let iteration = first; iteration <= last; iteration += 1) markTakenBack(this.#rowOf(iteration));
+    }
+    if (endToTrim) this.#trim(endToTrim);
     this.#showEarlierButton();
+  }
+
+  /** A line over the first of the steps that came while nobody looked; they come in pages. */
+  #countAway(count) {
+    this.away += count;
+    const known = this.away > count ? one("[data-away]", this.list) : null;
+    const line = divider(`${this.away} ${this.away === 1 ? "step" : "steps"} while you were away`);
+    line.dataset.away = "";
+    if (known) known.replaceWith(line);
+    else this.list.append(line);
   }
 
   #rows(step, epochBefore) {
@@ -118,7 +151,7 @@ export class Timeline {
       epoch = step.epoch ?? epoch;
     }
     if (steps.length) this.newestKnown = Math.max(this.newestKnown, steps.at(-1).iteration);
-    this.#showEarlierButton();
+    this.#drawn();
   }
 
   async #showEarlier() {
@@ -130,8 +163,7 @@ export class Timeline {
       for (const step of steps.reverse()) fragment.append(...this.#rows(step, null));
       this.list.prepend(fragment);
       this.scroll.scrollTop += this.scroll.scrollHeight - height;
-      this.#trim("lastElementChild");
-      this.#showEarlierButton();
+      this.#drawn("lastElementChild");
       if (isFocused && !this.earlier.hidden) this.earlier.focus({ preventScroll: true });
     });
   }
@@ -141,9 +173,8 @@ export class Timeline {
     await this.#load({ min_iteration: this.#lastShown() + 1, order: "asc", limit: PAGE }, (steps) => {
       for (const step of steps) this.list.append(...this.#rows(step, this.#epochBefore()));
       const top = this.scroll.scrollHeight;
-      this.#trim("firstElementChild");
+      this.#drawn("firstElementChild");
       this.scroll.scrollTop -= top - this.scroll.scrollHeight;
-      this.#showEarlierButton();
     });
   }
 
@@ -241,12 +272,22 @@ export class Timeline {
     row.append(detail);
     try {
       const step = await this.#stepOf(Number(row.dataset.iteration));
-      detail.replaceChildren(...partsOf(step));
+      detail.replaceChildren(...partsOf(step), ...(step ? [this.#forkButton(step.iteration)] : []));
     } catch (problem) {
       detail.replaceChildren(h("p", { class: "t-failed" }, problem.message));
     }
     this.isFollowing = false; // who opens a step reads it
     row.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Begins a session of its own with what this one had after the step. */
+  #forkButton(iteration) {
+    const button = h("button", { type: "button", title: "Begins a session with what this one had after the step", "data-fork": iteration, "data-action": `Fork from step ${iteration}` }, "Fork from here");
+    const error = h("p", { class: "field-error", role: "alert" });
+    allow(button);
+    const key = newKey(); // asked again after a lost answer, it is the same fork
+    button.addEventListener("click", () => this.fork(iteration, key, button, error));
+    return h("div", { class: "fork" }, button, error);
   }
 
   async #stepOf(iteration) {
@@ -269,7 +310,7 @@ function glyphOf(step) {
 
 function rowOf(step) {
   const failed = hasFailed(step);
-  const row = h("li", { class: failed ? "step failed fresh" : "step fresh", id: `step-${step.iteration}`, "data-iteration": step.iteration, "data-epoch": step.epoch });
+  const row = h("li", { class: failed ? "step failed fresh" : "step fresh", id: `step-${step.iteration}`, "data-iteration": step.iteration, "data-epoch": step.epoch, "data-takes-back": spanTakenBack(step)?.join(" ") });
   const tokens = h("span", { class: "tokens" }, `${step.step_token ?? ""} `, h("span", { class: "to" }, `→ ${step.next_step_token || "end"}`));
   const took = step.latency_ms === null || step.latency_ms === undefined ? "" : `${Math.round(step.latency_ms)} ms`;
   row.append(
@@ -279,7 +320,7 @@ function rowOf(step) {
       h("span", { class: "num at" }, String(step.iteration)),
       glyphOf(step),
       tokens,
-      h("span", { class: "line" }, firstLine(failed ? step.error : step.text)),
+      h("span", { class: "line" }, h("span", { class: "said" }, stepLine(step))),
       h("span", { class: "num took" }, took),
       ageOf(step.created_at, "num age"),
     ),
@@ -291,11 +332,19 @@ function divider(text) {
   return h("li", { class: "divider" }, h("span", {}, text));
 }
 
+function markTakenBack(row) {
+  if (!row || row.classList.contains("taken-back")) return;
+  row.classList.add("taken-back");
+  one(".line", row).prepend(h("span", { class: "sr" }, "Taken back: "));
+}
+
 const takeover = (finished) => divider(`Another worker took over · ${finished} finished ${finished === 1 ? "step" : "steps"} not run again`);
 
 function partsOf(step) {
   if (!step) return [h("p", { class: "muted" }, "The store does not hold this step any more.")];
-  const facts = [`Step ${step.iteration}`, step.status, exact(step.created_at), !isEmpty(step.guidance) && step.action_id ? `read action ${step.action_id}` : null];
+  const alone = step.usage?.step;
+  const used = [tokensOf(alone) && `${tokensOf(alone)} tokens`, costOf(alone) && `cost ${costOf(alone)}`];
+  const facts = [`Step ${step.iteration}`, step.status, exact(step.created_at), ...used, !isEmpty(step.guidance) && step.action_id ? `read action ${step.action_id}` : null];
   const parts = [h("p", { class: "muted" }, facts.filter(Boolean).join(" · "))];
   if (step.text) parts.push(h("p", { class: "text" }, step.text));
   return [...parts, jsonParts(step, PARTS)];

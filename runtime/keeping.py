@@ -1,0 +1,29 @@
+"""What the settings say about keeping: how much history stays, and how long old versions do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from runtime.settings import WorkerSettings
+from store.retention import RetentionRules
+from store.upkeep import UpkeepRules
+
+
+def upkeep_rules(settings: WorkerSettings) -> UpkeepRules:
+    """The rules of a worker's upkeep."""
+    return UpkeepRules(keep=timedelta(seconds=settings.keep_versions_s), retention=retention_rules(settings))
+
+
+def retention_rules(settings: WorkerSettings) -> RetentionRules:
+    """The rules of its retention; 0 in a setting keeps everything."""
+    return RetentionRules(
+        steps_age=_unless_zero(timedelta(days=settings.keep_steps_days)),
+        steps_count=settings.keep_steps_count,
+        events_age=_unless_zero(timedelta(seconds=settings.keep_events_s)),
+        queue_age=_unless_zero(timedelta(days=settings.keep_queue_days)),
+        traces_age=_unless_zero(timedelta(days=settings.keep_traces_days)),
+    )
+
+
+def _unless_zero(age: timedelta) -> timedelta | None:
+    return age if age else None

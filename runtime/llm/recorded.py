@@ -1,0 +1,148 @@
+"""The model that a step is given: its finished calls are records, so that none is paid twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, assert_never
+
+from runtime.calls import RecordKind, used_for
+from runtime.llm.history import acceptable
+from runtime.llm.port import (
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    EmbeddingModel,
+    EmbeddingReply,
+    LlmError,
+    LlmErrorKind,
+    StreamEnd,
+    StreamingModel,
+    StreamRestart,
+    TextDelta,
+    ToolCallDelta,
+)
+from runtime.ports import Json
+from runtime.stepcalls import StepCalls
+from runtime.tokens import Listener, LiveCall, TokenFeed
+from store.jsontext import json_dumps
+
+_TOLD_OF_REPLIES = ("model", "usage", "cost", "finish_reason")
+
+
+class RecordedModel:
+    """The `Model` of one step. `tokens` is where live text goes; without it `live` is `chat`."""
+
+    def __init__(
+        self,
+        calls: StepCalls,
+        model: ChatModel,
+        *,
+        embedder: EmbeddingModel | None = None,
+        tokens: TokenFeed | None = None,
+    ) -> None:
+        self._calls = calls
+        self._model = model
+        self._embedder = embedder
+        self._tokens = tokens
+
+    @property
+    def label(self) -> str:
+        return self._model.label
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        """Answer `request`, or read what was answered to the same request before."""
+        return await self._asked(request, lambda sent, _: self._model.chat(sent))
+
+    async def live(self, request: ChatRequest) -> ChatReply:
+        """As `chat`, and shown while it comes. An answer that is read is not shown again: the step is about to be."""
+        return await self._asked(request, self._shown)
+
+    async def embed(self, texts: Sequence[str], *, deadline_s: float = 60.0) -> EmbeddingReply:
+        """The vectors of `texts`, or those that the same texts had before."""
+
+        async def call() -> Json:
+            if self._embedder is None:
+                raise LlmError(LlmErrorKind.UNAVAILABLE, _NO_EMBEDDER)
+            embedded: Json = (await self._embedder.embed(texts, deadline_s=deadline_s)).model_dump(mode="json")
+            return embedded
+
+        def facts(reply: Json) -> Json:
+            return {"texts": len(texts), **_told(reply)}
+
+        key = f"embed:{self._calls.next_number('embed')}"
+        digest = _digest(list(texts))
+        found = await self._calls.recorded(key, call, kind=RecordKind.EMBED, digest=digest, facts=facts)
+        reply = EmbeddingReply.model_validate(found)
+        self._calls.add_used(used_for(reply), key)
+        return reply
+
+    async def _asked(
+        self, request: ChatRequest, answer: Callable[[ChatRequest, int], Awaitable[ChatReply]]
+    ) -> ChatReply:
+        # An endpoint refuses a history with a tool call that has no result, and every later call with it.
+        sent = request.model_copy(update={"messages": acceptable(request.messages)})
+        number = self._calls.next_number("llm")
+
+        async def call() -> Json:
+            reply: Json = (await answer(sent, number)).model_dump(mode="json")
+            return reply
+
+        def facts(reply: Json) -> Json:
+            return {"purpose": sent.purpose, **_told(reply)}
+
+        key = f"llm:{number}"
+        digest = _digest(sent.model_dump(mode="json"))
+        found = await self._calls.recorded(key, call, kind=RecordKind.MODEL, digest=digest, facts=facts)
+        reply = ChatReply.model_validate(found)
+        self._calls.add_used(used_for(reply), key)
+        return reply
+
+    async def _shown(self, request: ChatRequest, number: int) -> ChatReply:
+        if self._tokens is None or not isinstance(self._model, StreamingModel):
+            return await self._model.chat(request)
+        text = self._tokens.begin(self._live_call(number))
+        try:
+            reply = await _told_to(text, self._model, request)
+            await text.ended()
+        except BaseException:
+            text.leave()
+            raise
+        return reply
+
+    def _live_call(self, number: int) -> LiveCall:
+        calls, session = self._calls, self._calls.session
+        return LiveCall(session.session_id, calls.iteration, number, session.epoch, session.lane, calls.check_ownership)
+
+
+async def _told_to(listener: Listener, model: StreamingModel, request: ChatRequest) -> ChatReply:
+    """The reply at the end of a stream whose text `listener` hears. Tool calls are told when they are made."""
+    async with aclosing(model.stream(request, restart=True)) as parts:
+        async for part in parts:
+            match part:
+                case TextDelta():
+                    listener.say(part.text)
+                case StreamRestart():
+                    listener.restart(part.because)
+                case ToolCallDelta():
+                    pass
+                case StreamEnd():
+                    return part.reply
+                case _:
+                    assert_never(part)
+    raise LlmError(LlmErrorKind.MALFORMED, f"{model.label}: the stream ended without its last part")
+
+
+def _digest(asked: Any) -> str:
+    return hashlib.sha256(json_dumps(asked).encode()).hexdigest()
+
+
+def _told(reply: Json) -> Json:
+    return {name: reply[name] for name in _TOLD_OF_REPLIES if name in reply}
+
+
+_NO_EMBEDDER = (
+    'no model is configured that embeds; name one in the file that STEPWELL_MODELS names, with "embeddings" among its '
+    "abilities"
+)

@@ -1,0 +1,1 @@
+"""Programs written by models, run where they can reach nothing of this machine (docs/sandbox.md)."""

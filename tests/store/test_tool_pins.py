@@ -1,0 +1,81 @@
+"""What is stored of tools that others describe: seen, agreed to, changed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from store.database import TenantStore
+from store.errors import ConflictError, NotFoundError
+from store.tool_pins import FIRST_USE, SeenTool, ToolState, approve_tool, get_tool_pin, list_tool_pins, publish_tools
+
+
+def seen(hash_: str = "a" * 64, tool: str = "s_t", **more: Any) -> SeenTool:
+    values: dict[str, Any] = {"server": "s", "remote": "t", "description": hash_[:3], "parameters": {"n": hash_[:1]}}
+    return SeenTool(tool=tool, hash=hash_, **{**values, **more})
+
+
+A, B = "a" * 64, "b" * 64
+
+
+async def test_new_approved_changed_and_approved_again(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A), seen(B, "s_other")])
+    assert [(pin.tool, pin.state) for pin in await list_tool_pins(db)] == [
+        ("s_other", ToolState.NEW),
+        ("s_t", ToolState.NEW),
+    ]
+    agreed = await approve_tool(db, "s_t", A, approved_by="me")
+    assert (agreed.state, agreed.approved_by, agreed.approved_at) == (ToolState.APPROVED, "me", db.clock.now())
+    await publish_tools(db, [seen(B)])
+    changed = await get_tool_pin(db, "s_t")
+    assert (changed.state, changed.hash, changed.approved_hash) == (ToolState.CHANGED, B, A)
+    assert changed.parameters == {"n": "b"}
+    with pytest.raises(ConflictError, match=B):
+        await approve_tool(db, "s_t", A)
+    assert (await approve_tool(db, "s_t", B)).state is ToolState.APPROVED
+    await publish_tools(db, [seen(A)])
+    assert (await get_tool_pin(db, "s_t")).state is ToolState.CHANGED
+
+
+async def test_a_tool_that_nobody_has_seen(db: TenantStore) -> None:
+    with pytest.raises(NotFoundError):
+        await approve_tool(db, "none", A)
+    await publish_tools(db, [])
+    assert await list_tool_pins(db) == []
+
+
+async def test_trust_on_first_use_is_for_the_first_use_only(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A)], trust_new=True)
+    first = await get_tool_pin(db, "s_t")
+    assert (first.state, first.approved_by) == (ToolState.APPROVED, FIRST_USE)
+    await publish_tools(db, [seen(B)], trust_new=True)
+    assert (await get_tool_pin(db, "s_t")).state is ToolState.CHANGED
+
+
+async def test_trust_that_comes_later_takes_what_nobody_has_judged(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A)])
+    await publish_tools(db, [seen(B)], trust_new=True)
+    assert (await get_tool_pin(db, "s_t")).state is ToolState.APPROVED
+
+
+async def test_what_is_known_is_not_written_again(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A)])
+    version = await db.store.tables["tool_pins"].version()
+    await publish_tools(db, [seen(A)])
+    assert await db.store.tables["tool_pins"].version() == version
+
+
+async def test_an_approval_that_races_with_a_change_is_for_what_was_read(db: TenantStore) -> None:
+    """Whoever wins: the tool is never on with a description that nobody has read."""
+    await publish_tools(db, [seen(A)])
+    await asyncio.gather(approve_tool(db, "s_t", A), publish_tools(db, [seen(B)]), return_exceptions=True)
+    pin = await get_tool_pin(db, "s_t")
+    assert (pin.hash, pin.approved_hash in {"", A}) == (B, True)
+    assert pin.state is not ToolState.APPROVED
+
+
+async def test_two_workers_that_see_the_same_tool_store_it_once(db: TenantStore) -> None:
+    await asyncio.gather(*[publish_tools(db, [seen(A)]) for _ in range(4)])
+    assert len(await list_tool_pins(db)) == 1
