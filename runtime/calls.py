@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from runtime.llm.money import Spent
+from runtime.llm.money import CallCosts
 from runtime.llm.port import ChatReply, EmbeddingReply
 from runtime.usage import Used
 from store.records import Record
@@ -121,7 +121,7 @@ def used_by(row: Record) -> Used:
 
 def used_for(reply: ChatReply | EmbeddingReply) -> Used:
     """What an answer took."""
-    return Used(reply.usage, Spent().plus(reply.cost, calls=reply.usage.calls))
+    return Used(reply.usage, CallCosts().plus(reply.cost, calls=reply.usage.calls))
 
 
 def _trailing_model_calls(rows: list[Record], iteration: int, failed_seq: int) -> set[int]:

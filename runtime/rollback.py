@@ -18,7 +18,7 @@ from runtime.session import LiveSession
 from store.agent_steps import AgentStep, StepFilter, StepStatus, is_rollback, list_agent_steps
 from store.database import TenantStore
 from store.ids import ActionId, SessionId, step_id
-from store.spending import plain_money
+from store.money import money_text
 
 _PAGE = 100
 #: steps before the turn that are searched for what was said and pulled last
@@ -99,7 +99,7 @@ def rollback_step(
 def _usage(session: LiveSession) -> Json:
     """The session's totals with what the step that is taken back had used before it could be stored."""
     used = session.open.row()
-    cost = {} if "cost" not in used else {"cost": plain_money(session.spent.money)}
+    cost = {} if "cost" not in used else {"cost": money_text(session.spent.money)}
     counted = {name: session.usage.get(name, 0) + value for name, value in used.items() if name != "cost"}
     before = {name: value for name, value in session.usage.items() if name != "step"}
     return {**before, **counted, **cost, "steps": session.steps + 1}

@@ -381,7 +381,7 @@ class Runner(PauseMixin, InterruptMixin[Guidance], StopMixin):
             runtime_s=self._time.seconds(),
             latency_ms=round((clock.monotonic() - began) * 1000, 3),
             ended_at=clock.now(),
-            spent=context.calls.spent,
+            costs=context.calls.costs,
             taint=context.calls.taint,
         )
 

@@ -20,7 +20,7 @@ from runtime.budgets.port import NO_BUDGETS, Budgets, BudgetSpentError, Left, Sp
 from runtime.calls import PAID_KINDS, KnownCalls, RecordKind, known_calls, used_by
 from runtime.guard.secretsgate import Secrets
 from runtime.guard.taint import Taint
-from runtime.llm.money import Spent
+from runtime.llm.money import CallCosts
 from runtime.llm.port import Usage
 from runtime.ports import Clock, Json, MonikerError
 from runtime.session import LiveSession, taint_of
@@ -101,9 +101,9 @@ class StepCalls:
         return self.used.usage
 
     @property
-    def spent(self) -> Spent:
+    def costs(self) -> CallCosts:
         """What they have cost."""
-        return self.used.spent
+        return self.used.costs
 
     def call_key(self, key: str) -> str:
         """The idempotency key of the call `key`: the same however often the step is tried."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from runtime.approvals.items import wait_items
 from runtime.contract import Json, StepFrame, StepOut, Wait, WaitForApproval
 from runtime.guard.taint import CLEAN, Taint
-from runtime.llm.money import Spent
+from runtime.llm.money import CallCosts
 from runtime.llm.port import Usage
 from runtime.reading import Reading
 from runtime.session import LiveSession, taint_of, taint_row
@@ -34,7 +34,7 @@ class Taken:
     latency_ms: float
     ended_at: datetime
     #: what they cost
-    spent: Spent = field(default_factory=Spent)
+    costs: CallCosts = field(default_factory=CallCosts)
     #: where the text from outside in the session's context came from, the step's calls included
     taint: Taint = CLEAN
 
@@ -157,7 +157,7 @@ def _usage(session: LiveSession, taken: Taken, *, keeps_taint: bool) -> Json:
     return {
         "steps": session.steps + 1,
         "runtime_s": round(taken.runtime_s, 6),
-        **totals(session.usage, Used(taken.used, taken.spent)),
+        **totals(session.usage, Used(taken.used, taken.costs)),
         **({"hops": hops} if hops else {}),
         **taint_row(taint),
     }

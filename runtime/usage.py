@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.llm.money import Spent, money_of, money_text
+from runtime.llm.money import CallCosts
 from runtime.llm.port import Usage
 from runtime.ports import Json
+from store.money import money_of, money_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,11 @@ class Used:
     """What several calls used and cost together."""
 
     usage: Usage = field(default_factory=Usage)
-    spent: Spent = field(default_factory=Spent)
+    costs: CallCosts = field(default_factory=CallCosts)
 
     def plus(self, other: Used) -> Used:
         """The sum of two."""
-        return Used(self.usage.plus(other.usage), self.spent.plus_all(other.spent))
+        return Used(self.usage.plus(other.usage), self.costs.plus_all(other.costs))
 
     def row(self) -> Json:
         """As a row has it: `calls`, `input_tokens`, `output_tokens`, and once there were calls `cost` and
@@ -32,7 +33,7 @@ class Used:
         told = {name: getattr(self.usage, name) for name in ("calls", "input_tokens", "output_tokens")}
         if self == _NOTHING:
             return told
-        return {**told, "cost": money_text(self.spent.known), "unpriced_calls": self.spent.unpriced_calls}
+        return {**told, "cost": money_text(self.costs.known), "unpriced_calls": self.costs.unpriced_calls}
 
 
 _NOTHING = Used()
@@ -42,7 +43,9 @@ def used_of_row(row: Mapping[str, Any]) -> Used:
     """What a row tells; a row from before costs were counted tells of calls without a price."""
     calls = row.get("calls", 0)
     usage = Usage(calls=calls, input_tokens=row.get("input_tokens", 0), output_tokens=row.get("output_tokens", 0))
-    return Used(usage, Spent(money_of(row.get("cost", "0")), row.get("unpriced_calls", 0 if "cost" in row else calls)))
+    return Used(
+        usage, CallCosts(money_of(row.get("cost", "0")), row.get("unpriced_calls", 0 if "cost" in row else calls))
+    )
 
 
 def totals(before: Mapping[str, Any], step: Used) -> Json:

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from store import filters
 from store.agent_state import states_of
 from store.database import TenantStore
 from store.ids import AgentId
+from store.money import added, money_text
 
 _MAX_NAMED = 500
-#: exact for any sum of exact costs
-_EXACT = Context(prec=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def _summed(usages: Sequence[Any]) -> AgentUsage:
     known = [usage for usage in usages if isinstance(usage, dict)]
     cost = Decimal(0)
     for usage in known:
-        cost = _EXACT.add(cost, _cost(usage))
+        cost = added(cost, _cost(usage))
     return AgentUsage(
         sessions=len(usages),
         steps=_sum(known, "steps"),
@@ -60,7 +59,7 @@ def _summed(usages: Sequence[Any]) -> AgentUsage:
         calls=_sum(known, "calls"),
         input_tokens=_sum(known, "input_tokens"),
         output_tokens=_sum(known, "output_tokens"),
-        cost=f"{_EXACT.normalize(cost):f}",
+        cost=money_text(cost),
         unpriced_calls=sum(_unpriced(usage) for usage in known),
     )
 

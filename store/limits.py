@@ -8,7 +8,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from store.errors import StoreError
-from store.spending import Amount, Limit, Spent, plain_money
+from store.money import money_text
+from store.spending import Amount, Limit, Spent
 
 MAX_COUNT = 10**15
 #: digits before and behind the point of an amount of money
@@ -67,7 +68,7 @@ def is_spent(limit: Limit, spent: Amount, allowed: Amount) -> bool:
 
 def plain_amount(amount: Amount) -> int | float | str:
     """An amount as JSON has it."""
-    return plain_money(amount) if isinstance(amount, Decimal) else amount
+    return money_text(amount) if isinstance(amount, Decimal) else amount
 
 
 def _rest(allowed: Amount, spent: Amount) -> Amount:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, assert_never
 
-#: exact for any sum of costs
-_EXACT = Context(prec=60)
+from store.money import EXACT, added, money_text
+
 #: where a session's usage holds what its step in the making has used
 OPEN_STEP = "open"
 
@@ -70,7 +70,7 @@ class Spent:
         return Spent(
             self.input_tokens + other.input_tokens * times,
             self.output_tokens + other.output_tokens * times,
-            _EXACT.add(self.money, _EXACT.multiply(other.money, Decimal(times))),
+            added(self.money, EXACT.multiply(other.money, Decimal(times))),
             self.calls + other.calls * times,
             self.unpriced_calls + other.unpriced_calls * times,
             self.steps + other.steps * times,
@@ -96,7 +96,7 @@ class Spent:
         told = {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
-            "cost": plain_money(self.money) if self.money else None,
+            "cost": money_text(self.money) if self.money else None,
             "calls": self.calls,
             "unpriced_calls": self.unpriced_calls,
         }
@@ -124,11 +124,6 @@ def spent_by_call(told: Any) -> Spent:
     if money is None:
         return found.plus(Spent(unpriced_calls=found.calls))
     return found.plus(Spent(money=money))
-
-
-def plain_money(money: Decimal) -> str:
-    """Money as text without an exponent."""
-    return format(money, "f")
 
 
 def _figures(usage: Mapping[str, Any], *, calls: int = 0, steps: int = 0, time_s: float = 0.0) -> Spent:

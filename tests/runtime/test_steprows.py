@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from runtime.contract import StepFrame, StepInput, StepOut, WaitForApproval, WaitForInput
-from runtime.llm.money import Spent
+from runtime.llm.money import CallCosts
 from runtime.llm.port import Usage
 from runtime.reading import Reading
 from runtime.session import Guidance
@@ -22,7 +22,7 @@ TAKEN = Taken(
     runtime_s=1.23456789,
     latency_ms=5.0,
     ended_at=NOON + timedelta(minutes=1),
-    spent=Spent(Decimal("0.25")),
+    costs=CallCosts(Decimal("0.25")),
 )
 LOOK = Reading(guidance=Guidance(ActionId("g"), "look", hops=2))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runtime.llm.money import Spent
+from runtime.llm.money import CallCosts
 from runtime.llm.offline import OfflineModel
 from runtime.llm.port import ChatReply, ChatRequest, EmbeddingReply, LlmError, LlmErrorKind, StreamRestart, Usage
 from runtime.llm.structured import ask_json
@@ -165,9 +165,9 @@ async def test_costs_are_summed_exactly_and_calls_without_a_price_apart(tmp_path
         for _ in range(3):
             await ctx.llm.chat(asked("x"))
         await ctx.llm.embed(["a", "b"])
-        assert ctx.calls.spent == Spent(Decimal("0.35"), 1)
+        assert ctx.calls.costs == CallCosts(Decimal("0.35"), 1)
         await ctx.llm.embed(["a", "b"])
-        assert ctx.calls.spent == Spent(Decimal("0.35"), 3)  # two batches
+        assert ctx.calls.costs == CallCosts(Decimal("0.35"), 3)  # two batches
         assert ctx.usage == Usage(input_tokens=34, output_tokens=9, calls=7)
 
         again = desk.step(again=True)
@@ -184,7 +184,7 @@ async def test_an_answer_to_another_request_was_paid_for_all_the_same(tmp_path: 
         for _ in range(2):  # the second time both are records
             again = desk.step(again=True)
             await again.llm.chat(asked("changed"))
-            assert again.calls.spent == Spent(Decimal("0.3"))
+            assert again.calls.costs == CallCosts(Decimal("0.3"))
 
 
 async def test_the_ladder_of_agreed_shapes_takes_ctx_llm(tmp_path: Path) -> None:
