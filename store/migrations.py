@@ -110,7 +110,8 @@ async def _place_in_lanes(connection: AsyncConnection) -> None:
     columns = ["tenant", "session_id", "moniker", "lane"]
     rows = (await sessions.query().select(columns).to_arrow()).to_pylist()
     lanes = {(row["tenant"], row["session_id"]): lane_of(row["moniker"], row["session_id"]) for row in rows}
-    await _set_lanes(sessions, [{**row, "lane": lanes[row["tenant"], row["session_id"]]} for row in rows], "session_id")
+    placed = [{**row, "lane": lanes[row["tenant"], row["session_id"]]} for row in rows]
+    await _set_columns(sessions, placed, ("tenant", "session_id", "lane"))
     queue = await connection.open_table(QUEUE.name)
     columns = ["tenant", "id", "session_id", "agent_id", "kind", "payload", "lane"]
     open_rows = await queue.query().where(~filters.equals("processed", True)).select(columns).to_arrow()
@@ -121,18 +122,19 @@ async def _place_in_lanes(connection: AsyncConnection) -> None:
     placed = [
         {**row, "lane": lanes.get((row["tenant"], row["session_id"])) or _general(row)} for row in open_rows.to_pylist()
     ]
-    await _set_lanes(queue, placed, "id")
+    await _set_columns(queue, placed, ("tenant", "id", "lane"))
 
 
 def _general(row: dict[str, Any]) -> str:
     return general_lane(row["session_id"] or row["agent_id"] or "")
 
 
-async def _set_lanes(table: AsyncTable, rows: list[dict[str, Any]], key: str) -> None:
+async def _set_columns(table: AsyncTable, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Set some text columns of rows that are there; the first two of `columns` are the table's key."""
     if rows:
-        schema = pa.schema([pa.field(name, pa.string()) for name in ("tenant", key, "lane")])
+        schema = pa.schema([pa.field(name, pa.string()) for name in columns])
         batch = pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema=schema)
-        await table.merge_insert(["tenant", key]).when_matched_update_all().execute(batch)
+        await table.merge_insert(list(columns[:2])).when_matched_update_all().execute(batch)
 
 
 async def _add_tool_pins(connection: AsyncConnection) -> None:
@@ -158,6 +160,22 @@ async def _add_budgets(connection: AsyncConnection) -> None:
     await create_table(connection, BUDGETS)
 
 
+async def _add_withdrawals(connection: AsyncConnection) -> None:
+    """Who took an approval of a tool back, and the words that were agreed to.
+
+    Of a tool that is what was agreed to they are the words it has; of one that had changed before they are not known.
+    """
+    await _add_missing(connection)
+    table = await connection.open_table(TOOL_PINS.name)
+    columns = ["tenant", "tool", "hash", "approved_hash", "description", "parameters"]
+    rows = [
+        {**row, "approved_description": row["description"], "approved_parameters": row["parameters"]}
+        for row in (await table.query().select(columns).to_arrow()).to_pylist()
+        if row["approved_hash"] == row["hash"]
+    ]
+    await _set_columns(table, rows, ("tenant", "tool", "approved_description", "approved_parameters"))
+
+
 ALL_MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "create all tables", _create_tables),
     Migration(2, "ownership by lanes, changes of state, schedules", _add_ownership),
@@ -166,6 +184,7 @@ ALL_MIGRATIONS: tuple[Migration, ...] = (
     Migration(5, "memories", _shape_memories),
     Migration(6, "budgets", _add_budgets),
     Migration(7, "traces, and the places of those that follow tables", _begin_traces),
+    Migration(8, "approvals of tools that are withdrawn, and the words that were agreed to", _add_withdrawals),
 )
 
 

@@ -420,6 +420,10 @@ TOOL_PINS = _table(
     approved_hash=_STRING,
     approved_at=_TIME,
     approved_by=_STRING,
+    approved_description=_STRING,
+    approved_parameters=_STRING,
+    withdrawn_at=_TIME,
+    withdrawn_by=_STRING,
 )
 
 MIGRATIONS = _table(

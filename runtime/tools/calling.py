@@ -108,7 +108,7 @@ def _admitted(toolbox: Toolbox, call: Call, scope: ToolScope) -> Tool | ToolResu
         )
         return _error(call, ToolErrorKind.NOT_PERMITTED, message)
     if toolbox.has_changed(tool):
-        message = f"{tool.name} has changed since a person agreed to it, so it is off until somebody looks at it again"
+        message = f"{tool.name} is off until a person agrees to it as it is now"
         return _error(call, ToolErrorKind.CHANGED, message)
     return tool.for_call(call.arguments)
 

@@ -24,7 +24,7 @@ class ToolErrorKind(StrEnum):
 
     UNKNOWN_TOOL = "unknown_tool"  # there is none of that name
     NOT_PERMITTED = "not_permitted"  # this type of agent may not use it
-    CHANGED = "changed"  # it is not what a person agreed to any more (S48)
+    CHANGED = "changed"  # it is not what a person agreed to, or that was withdrawn (S48)
     BAD_ARGUMENTS = "bad_arguments"  # they do not fit its schema
     NEEDS_APPROVAL = "needs_approval"  # a person has to agree to exactly this call first (S33)
     REJECTED = "rejected"  # a person said no, or wants it done otherwise

@@ -21,6 +21,7 @@ from runtime.llm.offline import OfflineModel
 from runtime.llm.port import ChatModel
 from runtime.settings import WorkerSettings
 from runtime.testing import LeapClock
+from runtime.tools.joining import ToolServers
 from runtime.tools.tool import Tool
 from runtime.wiring import Outside
 from runtime.worker import run_worker
@@ -159,6 +160,7 @@ class Workshop:
         self.crash_point: CrashPoint = no_crash
         #: what a worker is given beside the built-in tools, from its next start on
         self.tools: tuple[Tool, ...] = ()
+        self.tool_servers: ToolServers | None = None
         self.guard: GuardService | None = None
         self.secrets = Secrets()
         self._catalogue = Catalogue.of(ECHO, *monikers)
@@ -193,6 +195,7 @@ class Workshop:
             lambda point: self.crash_point(point),
             embedder=OfflineModel(),
             tools=self.tools,
+            tool_servers=self.tool_servers,
             guard=self.guard,
             secrets=self.secrets,
         )

@@ -20,7 +20,7 @@ from store.errors import StoreTooNewError
 from store.lanes import general_lane, lane_of
 from store.migrations import ALL_MIGRATIONS, READ_NEWEST, Migration, create_table, migrate
 from store.options import StoreOptions
-from store.schema import AGENT_EVENTS, ALL_TABLES, BUDGETS, MEMORIES, MIGRATIONS, QUEUE, TableSpec
+from store.schema import AGENT_EVENTS, ALL_TABLES, BUDGETS, MEMORIES, MIGRATIONS, QUEUE, TOOL_PINS, TableSpec
 from store.testing import START, CountingIds, FrozenClock
 
 
@@ -259,3 +259,23 @@ async def test_a_store_from_before_there_were_traces_gets_them(connection: Async
     assert versions["agent_steps"] == 1
     for spec in ALL_TABLES:
         assert await (await connection.open_table(spec.name)).schema() == spec.schema
+
+
+async def test_approvals_from_before_they_could_be_withdrawn_keep_their_words(connection: AsyncConnection) -> None:
+    """Those of a tool that had changed by then are not known."""
+    new = ("approved_description", "approved_parameters", "withdrawn_at", "withdrawn_by")
+    older = [field for field in TOOL_PINS.schema if field.name not in new]
+    old = dataclasses.replace(TOOL_PINS, schema=pa.schema(older))
+    await create_table(connection, old)
+    said = {"hash": "h", "description": "words", "parameters": "{}"}
+    for tool, approved in {"same": "h", "changed": "g", "new": ""}.items():
+        await _add(connection, old, tool=tool, approved_hash=approved, **said)
+    (adds,) = [migration for migration in ALL_MIGRATIONS if "withdrawn" in migration.name]
+    for _ in range(2):  # cut off before it was recorded, it is done again
+        await adds.apply(connection)
+    rows = {row["tool"]: row for row in await _rows(connection, TOOL_PINS.name)}
+    told = {tool: (row["approved_description"], row["approved_parameters"]) for tool, row in rows.items()}
+    assert told == {"same": ("words", "{}"), "changed": (None, None), "new": (None, None)}
+    assert {row["withdrawn_at"] for row in rows.values()} == {None}
+    assert {row["approved_hash"] for row in rows.values()} == {"h", "g", ""}
+    assert (await (await connection.open_table(TOOL_PINS.name)).schema()) == TOOL_PINS.schema

@@ -9,7 +9,18 @@ import pytest
 
 from store.database import TenantStore
 from store.errors import ConflictError, NotFoundError
-from store.tool_pins import FIRST_USE, SeenTool, ToolState, approve_tool, get_tool_pin, list_tool_pins, publish_tools
+from store.tool_pins import (
+    FIRST_USE,
+    SeenTool,
+    ToolState,
+    approve_tool,
+    count_waiting_tools,
+    find_tool_pin,
+    get_tool_pin,
+    list_tool_pins,
+    publish_tools,
+    withdraw_tool,
+)
 
 
 def seen(hash_: str = "a" * 64, tool: str = "s_t", **more: Any) -> SeenTool:
@@ -17,7 +28,7 @@ def seen(hash_: str = "a" * 64, tool: str = "s_t", **more: Any) -> SeenTool:
     return SeenTool(tool=tool, hash=hash_, **{**values, **more})
 
 
-A, B = "a" * 64, "b" * 64
+A, B, C = "a" * 64, "b" * 64, "c" * 64
 
 
 async def test_new_approved_changed_and_approved_again(db: TenantStore) -> None:
@@ -74,6 +85,91 @@ async def test_an_approval_that_races_with_a_change_is_for_what_was_read(db: Ten
     pin = await get_tool_pin(db, "s_t")
     assert (pin.hash, pin.approved_hash in {"", A}) == (B, True)
     assert pin.state is not ToolState.APPROVED
+
+
+async def test_a_withdrawn_tool_is_off_whatever_its_server_says(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A)])
+    await approve_tool(db, "s_t", A, approved_by="me")
+    withdrawn = await withdraw_tool(db, "s_t", A, withdrawn_by="you")
+    assert (withdrawn.state, withdrawn.agreed_hash) == (ToolState.WITHDRAWN, "")
+    assert (withdrawn.approved_by, withdrawn.withdrawn_by, withdrawn.withdrawn_at) == ("me", "you", db.clock.now())
+    assert (await withdraw_tool(db, "s_t", A)).state is ToolState.WITHDRAWN
+    for said in (B, A):
+        await publish_tools(db, [seen(said)], trust_new=True)
+        assert (await get_tool_pin(db, "s_t")).state is ToolState.WITHDRAWN, "trust on first use is for the first use"
+    again = await approve_tool(db, "s_t", A, approved_by="me")
+    assert (again.state, again.agreed_hash, again.withdrawn_at, again.withdrawn_by) == (
+        ToolState.APPROVED,
+        A,
+        None,
+        None,
+    )
+
+
+async def test_a_changed_tool_that_is_withdrawn_does_not_come_back_with_its_old_words(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A)])
+    await approve_tool(db, "s_t", A)
+    await publish_tools(db, [seen(B)])
+    with pytest.raises(ConflictError, match=B):
+        await withdraw_tool(db, "s_t", A)
+    await withdraw_tool(db, "s_t", B)
+    await publish_tools(db, [seen(A)])
+    assert (await get_tool_pin(db, "s_t")).agreed_hash == ""
+
+
+async def test_what_nobody_has_agreed_to_cannot_be_withdrawn(db: TenantStore) -> None:
+    with pytest.raises(NotFoundError):
+        await withdraw_tool(db, "s_t", A)
+    await publish_tools(db, [seen(A)])
+    with pytest.raises(ConflictError, match="nobody has agreed"):
+        await withdraw_tool(db, "s_t", A)
+    assert (await get_tool_pin(db, "s_t")).state is ToolState.NEW
+
+
+async def test_the_words_that_were_agreed_to_are_kept(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A, description="kind", parameters={"n": 1})])
+    assert (await get_tool_pin(db, "s_t")).approved_description is None
+    await approve_tool(db, "s_t", A)
+    await publish_tools(db, [seen(B, description="unkind", parameters={"n": 2})])
+    changed = await get_tool_pin(db, "s_t")
+    assert (changed.approved_description, changed.approved_parameters) == ("kind", {"n": 1})
+    assert (changed.description, changed.parameters) == ("unkind", {"n": 2})
+    await publish_tools(db, [seen(C, "s_first", description="trusted")], trust_new=True)
+    assert (await get_tool_pin(db, "s_first")).approved_description == "trusted"
+
+
+async def test_who_waits_for_a_person(db: TenantStore) -> None:
+    await publish_tools(db, [seen(A, f"s_{number}") for number in range(4)])
+    for number in range(3):
+        await approve_tool(db, f"s_{number}", A)
+    await withdraw_tool(db, "s_0", A)
+    await publish_tools(db, [seen(B, "s_1")])
+    assert await count_waiting_tools(db) == 2
+    assert await find_tool_pin(db, "none") is None
+
+
+async def test_a_withdrawal_that_races_with_a_change_is_for_what_was_read(db: TenantStore) -> None:
+    """Whoever wins: the tool is off, and a refused withdrawal has changed nothing."""
+    await publish_tools(db, [seen(A)])
+    await approve_tool(db, "s_t", A)
+    withdrawal, _ = await asyncio.gather(
+        withdraw_tool(db, "s_t", A), publish_tools(db, [seen(B)]), return_exceptions=True
+    )
+    pin = await get_tool_pin(db, "s_t")
+    assert pin.hash == B
+    refused = isinstance(withdrawal, ConflictError)
+    assert pin.state is (ToolState.CHANGED if refused else ToolState.WITHDRAWN)
+
+
+async def test_of_an_approval_and_a_withdrawal_the_later_commit_counts_whole(db: TenantStore) -> None:
+    for _ in range(4):
+        await publish_tools(db, [seen(A)])
+        await approve_tool(db, "s_t", A, approved_by="first")
+        taken = [approve_tool(db, "s_t", A, approved_by="me"), withdraw_tool(db, "s_t", A, withdrawn_by="you")]
+        await asyncio.gather(*taken)
+        pin = await get_tool_pin(db, "s_t")
+        assert (pin.state, pin.withdrawn_by) in [(ToolState.APPROVED, None), (ToolState.WITHDRAWN, "you")]
+        assert pin.approved_by == "me"
 
 
 async def test_two_workers_that_see_the_same_tool_store_it_once(db: TenantStore) -> None:

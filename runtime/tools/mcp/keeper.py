@@ -38,6 +38,7 @@ _LIST_AGAIN_S = 300.0
 _LIST_PAUSE_S = 1.0
 
 Told = Callable[[McpServer, Sequence[Card]], Awaitable[None]]
+Agreed = Callable[[ToolName, str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,18 @@ class _Down:
 
 @dataclass(frozen=True, slots=True)
 class KeeperPorts:
-    """What a keeper needs from outside. `told` is called with the tools after each listing."""
+    """What a keeper needs from outside.
+
+    `told` is called with the tools after each listing; `agreed` says, right before a call is sent, whether people agree
+    to the tool of that name and hash at this moment. It raises `ToolFailed` when nobody can say.
+    """
 
     clock: Clock
     chance: Chance
     log: Log
     around: Surroundings
     told: Told
+    agreed: Agreed
 
 
 class Keeper:
@@ -98,18 +104,31 @@ class Keeper:
         return isinstance(self._state, _Up)
 
     async def call(self, name: ToolName, hash_: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call the tool `name` if it still is the one with that hash.
+        """Call the tool `name` if it still is the one with that hash, and people still agree to that one.
 
         Raises `ToolFailed` when nothing was sent and asking again does not help, `MayPass` when nothing was sent and it
         may, and what `Link.call` raises.
         """
-        up = await self._up()
+        link, card = await self._ready(name, hash_)
+        return await link.call(card.remote, card.theirs(arguments))
+
+    async def _ready(self, name: ToolName, hash_: str) -> tuple[Link, Card]:
+        """The connection, and the tool that people agreed to while it stood: a wait for one leaves time to withdraw."""
+        while True:
+            up = await self._up()
+            card = self._offered(up, name, hash_)
+            if not await self._ports.agreed(name, hash_):
+                raise ToolFailed(f"{name} is off: nobody agrees to it now, and nothing was sent")
+            if self._state is up:
+                return up.link, card
+
+    def _offered(self, up: _Up, name: ToolName, hash_: str) -> Card:
         card = up.cards.get(name)
         if card is None:
             raise ToolFailed(f"{self.server.name} does not have {name} any more")
         if card.hash != hash_:
             raise ToolFailed(f"{name} has changed at {self.server.name}; it is off until a person agrees to it again")
-        return await up.link.call(card.remote, card.theirs(arguments))
+        return card
 
     async def _up(self) -> _Up:
         while True:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from store.database import TenantStore
 from store.schema import TOOL_PINS
-from store.tool_pins import SeenTool, ToolPin, list_tool_pins, publish_tools
+from store.tool_pins import SeenTool, ToolPin, find_tool_pin, list_tool_pins, publish_tools
 from store.watch import CommitWatch
 
 
@@ -16,6 +16,10 @@ class PinBook(Protocol):
 
     async def pins(self) -> Sequence[ToolPin]:
         """Every tool that was ever seen."""
+        ...
+
+    async def agreed_hash(self, tool: str) -> str:
+        """The hash under which a tool may be used at this moment, whoever wrote that down; "" is none."""
         ...
 
     async def publish(self, seen: Sequence[SeenTool], *, trust_new: bool) -> None:
@@ -35,6 +39,10 @@ class StorePins:
 
     async def pins(self) -> Sequence[ToolPin]:
         return await list_tool_pins(self._db)
+
+    async def agreed_hash(self, tool: str) -> str:
+        found = await find_tool_pin(self._db, tool)
+        return "" if found is None else found.agreed_hash
 
     async def publish(self, seen: Sequence[SeenTool], *, trust_new: bool) -> None:
         await publish_tools(self._db, seen, trust_new=trust_new)

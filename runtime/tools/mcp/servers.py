@@ -6,8 +6,9 @@
         await mcp.newer_than(now.number)          # then a new snapshot, and a new toolbox
 
 **Invariant: a tool is on only while what its server says of it is what a person agreed to**, and a running toolbox
-never changes. A server that says "my tools changed" leads to a new snapshot in which the changed tools are off; a call
-that is under way with an older toolbox is refused before it is sent, where the hash is compared once more.
+never changes. A server that says "my tools changed", or a person who takes an approval back, leads to a new snapshot in
+which the tool is off; a call with an older toolbox is refused before it is sent, where the hash is compared once more
+with what the server says and, in the store, with what people agree to at that moment.
 
 Before a server has answered, its tools are those that were seen last: a session that is carried on at the start of a
 worker finds them, and its call waits for the connection.
@@ -22,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from runtime.ports import Clock, Log
+from runtime.tools.errors import MayPass
 from runtime.tools.mcp.answers import text_of
 from runtime.tools.mcp.cards import Card, CardRefused, stored_card, tool_of
 from runtime.tools.mcp.config import McpServer, ServerName, Trust
@@ -68,7 +70,7 @@ class McpServers:
         log: Log,
         around: Surroundings,
     ) -> None:
-        ports = KeeperPorts(clock, chance, log, around, self._told)
+        ports = KeeperPorts(clock, chance, log, around, self._told, self._agreed)
         self._keepers = {server.name: Keeper(server, ports) for server in servers}
         self._book = pins
         self._clock = clock
@@ -122,8 +124,14 @@ class McpServers:
         if is_news:
             self._log.info("tools of an MCP server", server=server.name, tools=len(cards), waiting_for_a_person=off)
 
+    async def _agreed(self, name: ToolName, hash_: str) -> bool:
+        try:
+            return await self._book.agreed_hash(name) == hash_
+        except StoreError as error:
+            raise MayPass(f"nothing was sent to {name}: whether people agree to it cannot be read now") from error
+
     async def _follow(self) -> None:
-        """Take in what people agree to, in whatever process."""
+        """Take in what people agree to or take back, in whatever process."""
         async with self._book.watch() as watch:
             while True:
                 try:
@@ -161,7 +169,7 @@ class McpServers:
 
     def _pin(self, name: ToolName) -> str:
         row = self._rows.get(name)
-        return "" if row is None else row.approved_hash
+        return "" if row is None else row.agreed_hash
 
     def _run(self, keeper: Keeper, card: Card) -> Run:
         async def run(scope: ToolScope, arguments: Json) -> Any:

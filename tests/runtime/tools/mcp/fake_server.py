@@ -60,6 +60,7 @@ class Server:
     def __init__(self, mode: str) -> None:
         self.modes = set(mode.split("+"))
         self.calls = 0
+        self.hanging = 0
         self.changed = False
         self.cancelled = threading.Event()
         self.refused: list[Json] = []
@@ -91,7 +92,10 @@ class Server:
         if text == "die":
             os._exit(3)
         if text == "hang":
+            self.hanging += 1
             self.cancelled.wait(60)
+        if text == "how many hang?":
+            return said(str(self.hanging))
         if text == "cancelled?":
             return said(f"{self.cancelled.is_set()}")
         if text == "pull the rug":

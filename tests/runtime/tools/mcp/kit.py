@@ -21,7 +21,7 @@ from runtime.tools.mcp.servers import McpServers
 from runtime.tools.result import Call, ToolResult
 from runtime.tools.toolbox import Toolbox
 from store.database import TenantStore
-from store.tool_pins import approve_tool, list_tool_pins
+from store.tool_pins import approve_tool, get_tool_pin, withdraw_tool
 from tests.runtime.tools.kit import WORKER, Middle, scope
 from tests.support import eventually
 
@@ -71,8 +71,11 @@ class Running:
 
     async def approve(self, name: str) -> None:
         """Agree to a tool as it is now."""
-        found = {pin.tool: pin.hash for pin in await list_tool_pins(self.db)}
-        await approve_tool(self.db, name, found[name], approved_by="me")
+        await approve_tool(self.db, name, (await get_tool_pin(self.db, name)).hash, approved_by="me")
+
+    async def withdraw(self, name: str = "fake_echo") -> None:
+        """Take back what was agreed to of a tool as it is now."""
+        await withdraw_tool(self.db, name, (await get_tool_pin(self.db, name)).hash, withdrawn_by="me")
 
     def said(self) -> str:
         """Everything that was logged."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from runtime.contract import StepFrame, StepOut, WaitForInput
 from runtime.tools.calling import Backoff, call_tool
 from runtime.tools.result import Call, ToolErrorKind
+from store.agent_state import SessionStatus
 from store.database import TenantStore
-from store.errors import ConflictError
+from store.errors import ConflictError, StoreUnavailableError
 from store.tool_pins import ToolState, approve_tool, list_tool_pins
+from tests.runtime.kit import Gate, moniker, out, workshop
 from tests.runtime.tools.kit import WORKER, Middle, scope
 from tests.runtime.tools.mcp.kit import running, stdio_table
+from tests.runtime.tools.stepkit import call, tools_file
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
@@ -57,6 +65,118 @@ async def test_a_rug_that_is_pulled_switches_the_tool_off(trust: str, db: Tenant
         await it.approve("fake_echo")
         await it.offered("fake_echo")
         assert (await it.call(text="x")).content == "x"
+
+
+async def test_the_first_call_after_a_withdrawal_is_refused(db: TenantStore) -> None:
+    """Also with the toolbox from before, and before the worker has heard of it; a call that has begun ends."""
+    async with running(db, {"fake": stdio_table("legacy", trust="approval")}) as it:
+        await eventually(lambda: "fake_echo" in it.toolbox().tools)
+        await it.approve("fake_echo")
+        await it.offered("fake_echo")
+        before = it.toolbox()
+        begun, released = (asyncio.create_task(it.call(text="hang")) for _ in range(2))
+
+        async def both_hang() -> bool:
+            return (await it.call(text="how many hang?")).content == "2"
+
+        await eventually(both_hang)
+        await it.withdraw()
+        refused = await it.call(toolbox=before, text="x")
+        assert (refused.error, refused.content) == (
+            ToolErrorKind.FAILED,
+            "fake_echo is off: nobody agrees to it now, and nothing was sent.",
+        )
+        released.cancel()  # the server lets all that hang go
+        assert (await begun).content == "hang"
+        await it.offered()
+        assert (await it.call(text="x")).error is ToolErrorKind.CHANGED
+        assert await states(db) == {"fake_echo": "withdrawn"}
+        await it.approve("fake_echo")
+        await it.offered("fake_echo")
+        assert (await it.call(toolbox=before, text="x")).content == "x"
+
+
+async def test_a_withdrawal_outlives_the_worker_and_its_trust(db: TenantStore) -> None:
+    async with running(db, {"fake": stdio_table("legacy")}) as it:
+        await it.offered("fake_echo")
+        await it.withdraw()
+    async with running(db, {"fake": stdio_table("legacy")}) as it:
+        await eventually(lambda: "'waiting_for_a_person': ['fake_echo']" in it.said())
+        assert it.toolbox().of(WORKER) == ()
+        assert await states(db) == {"fake_echo": "withdrawn"}
+
+
+async def test_a_call_waits_for_no_agreement_that_was_withdrawn_while_the_server_was_away(db: TenantStore) -> None:
+    """The call waits for its server; what counts is what people say when that is back."""
+    async with running(db, {"fake": stdio_table("legacy", trust="approval")}) as it:
+        await eventually(lambda: "fake_echo" in it.toolbox().tools)
+        await it.approve("fake_echo")
+    async with running(db, {"fake": stdio_table("legacy", trust="approval")}) as it:
+        early = it.toolbox()  # as it was seen last: its server has not answered yet
+        waiting = asyncio.create_task(it.call(toolbox=early, text="x"))
+        assert not it.mcp.is_up("fake")
+        await it.withdraw()
+        assert "nobody agrees to it now" in (await waiting).content
+
+
+async def test_what_cannot_be_read_is_not_agreed_to(db: TenantStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(db, {"fake": stdio_table("legacy")}) as it:
+        await it.offered("fake_echo")
+
+        async def away(*_: Any) -> str:
+            raise StoreUnavailableError("the store is away")
+
+        monkeypatch.setattr("runtime.tools.mcp.pins.StorePins.agreed_hash", away)
+        refused = await it.call(text="x")
+        assert refused.error is ToolErrorKind.FAILED
+        assert "nothing was sent to fake_echo" in refused.content
+
+
+class Echoes:
+    """Keeps what it is offered as a step begins, stands at a gate, and calls the tool."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.offered: list[bool] = []
+        self.results: list[Any] = []
+
+    async def __call__(self, ctx: Any, frame: StepFrame) -> StepOut:
+        if frame.step == "1":
+            return out(frame, wait=WaitForInput())
+        self.offered.append("fake_echo" in ctx.tools.described)
+        await self.gate.passing()
+        self.results.append(await ctx.tools.call(call("fake_echo", text="x")))
+        return out(frame, text=self.results[-1].for_prompt(), wait=WaitForInput())
+
+
+async def test_a_running_agent_is_told_of_a_withdrawal_in_the_middle_of_its_step(tmp_path: Path) -> None:
+    """Its next call is an error as data, and the session goes on."""
+    agent = Echoes()
+    files = tools_file(tmp_path / "data", '[grants]\n"*" = ["fake_echo"]\n[mcp.fake]\ncommand = "not-used-here"\n')
+    async with workshop(tmp_path / "data", moniker("m", agent), start=False, tools=files) as shop:
+        await shop.open()
+        async with running(shop.db, {"fake": stdio_table("legacy")}) as it:
+            await it.offered("fake_echo")
+            shop.tool_servers = it.mcp
+            await shop.start()
+            await shop.create("m")
+            await shop.until(SessionStatus.WAITING)
+            await shop.say("go")
+            await agent.gate.reached.wait()
+            await it.withdraw()
+            agent.gate.open()
+            await eventually(lambda: len(agent.results) == 1)
+            (refused,) = agent.results
+            assert (refused.ok, refused.error) == (False, ToolErrorKind.FAILED)
+            assert "fake_echo is off: nobody agrees to it now" in refused.for_prompt()
+            await it.offered()
+            await shop.until(SessionStatus.WAITING)
+            await shop.say("go")
+            await eventually(lambda: len(agent.results) == 2)
+            assert agent.results[1].error is ToolErrorKind.CHANGED
+            assert agent.offered == [True, False]
+            await shop.until(SessionStatus.WAITING)
+            await shop.stop()
 
 
 async def test_an_approval_outlives_the_worker(db: TenantStore) -> None:
