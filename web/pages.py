@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,6 +27,7 @@ from store.clock import SystemClock
 from web.budgetwords import LIMIT_TITLES, budget_bars, budget_line, budget_words
 from web.names import ADJECTIVES, NOUNS, session_name, short_id
 from web.searching import KINDS, grouped
+from web.toolwords import approver, changed_words, parameter_names, tool_state, tool_words
 from web.words import (
     cost_of,
     next_moment,
@@ -90,6 +93,10 @@ class Views(Protocol):
         """`{"items": [approval], "next_cursor", "live_cursor"}`: open questions, the oldest first."""
         ...
 
+    def tools(self) -> Json:
+        """`{"items": [tool], "next_cursor", "live_cursor"}`, by server and name."""
+        ...
+
     def search(self, q: str, *, kind: str, cursor: str | None, limit: int) -> Json:
         """`{"items": [result], "next_cursor", "incomplete": [kind]}`, best first."""
         ...
@@ -128,6 +135,7 @@ PAGES: Final = (
     Page("approvals", "Approvals", "/approvals", "g p"),
     Page("queue", "Queue", "/queue", "g q"),
     Page("budgets", "Budgets", "/budgets", "g b"),
+    Page("tools", "Tools", "/tools", "g o"),
     Page("search", "Search", "/search", "g f"),
     Page("api", "API", "/docs", "g a"),
 )
@@ -243,6 +251,12 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
         found = views.budgets(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         return _render("budgets.html", views.frame(), found=found, limits=LIMIT_TITLES)
 
+    @pages.get("/tools")
+    def tools() -> str:
+        found = views.tools()
+        servers = [(server, list(items)) for server, items in groupby(found["items"], itemgetter("server"))]
+        return _render("tools.html", views.frame(), found=found, servers=servers)
+
 
 def _add_search(pages: Blueprint, views: Views) -> None:
     @pages.get("/search")
@@ -289,12 +303,15 @@ def _add_rest(pages: Blueprint, views: Views) -> None:
 def _add_helpers(pages: Blueprint) -> None:
     for helper in (
         ago,
+        approver,
         budget_bars,
         budget_line,
         budget_words,
+        changed_words,
         elapsed,
         next_moment,
         one_line,
+        parameter_names,
         pretty,
         step_count,
         step_line,
@@ -306,6 +323,8 @@ def _add_helpers(pages: Blueprint) -> None:
         script_json,
         taken_back,
         takes_back,
+        tool_state,
+        tool_words,
         tries,
     ):
         pages.add_app_template_filter(helper)

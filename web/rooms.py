@@ -19,9 +19,10 @@ class RoomKind(StrEnum):
     SESSIONS = "sessions"  # all sessions: state
     QUEUE = "queue"  # all actions: action
     APPROVALS = "approvals"  # all questions to people: approval
+    TOOLS = "tools"  # all tools of MCP servers: tool
 
 
-TOPICS = frozenset({RoomKind.SESSIONS, RoomKind.QUEUE, RoomKind.APPROVALS})
+TOPICS = frozenset({RoomKind.SESSIONS, RoomKind.QUEUE, RoomKind.APPROVALS, RoomKind.TOOLS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class RoomRequest(BaseModel):
         if sum(value is not None for value in (self.session_id, self.conversation_id, self.topic)) != 1:
             raise ValueError("give one of session_id, conversation_id and topic")
         if self.topic is not None and self.topic not in TOPICS:
-            raise ValueError("topic is 'sessions', 'queue' or 'approvals'")
+            raise ValueError("topic is 'sessions', 'queue', 'approvals' or 'tools'")
         return self
 
     @property

@@ -252,8 +252,18 @@ class AnswerApproval(Body):
     idempotency_key: Key | None = None
 
 
+ToolHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="`hash` of the tool that was read")]
+
+
 class ApproveTool(Body):
     """Agree to a tool of an MCP server as it was read."""
 
-    hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="`hash` of the tool that was read")]
+    hash: ToolHash
     approved_by: Id | None = None
+
+
+class WithdrawTool(Body):
+    """Take back that somebody agreed to a tool of an MCP server, as it was read."""
+
+    hash: ToolHash
+    withdrawn_by: Id | None = None

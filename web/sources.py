@@ -13,10 +13,11 @@ from store.agent_state import LIST_COLUMNS, states_of
 from store.agent_steps import journal_of, shown_steps, whole_steps
 from store.approvals import has_asked
 from store.messages import messages_of
-from store.schema import AGENT_EVENTS, AGENT_STATE, AGENT_STEPS, MESSAGES, QUEUE
+from store.schema import AGENT_EVENTS, AGENT_STATE, AGENT_STEPS, MESSAGES, QUEUE, TOOL_PINS
 from store.scope import ScopedTable, Versioned
+from store.tool_pins import ToolPin, tool_pins_of
 from web.rooms import Room, RoomKind
-from web.shapes import Json, asking_shape, event_shape, listed_session_shape, session_shape, shape
+from web.shapes import Json, asking_shape, event_shape, listed_session_shape, plain, session_shape, shape
 
 #: conversation id -> the sessions that take part in it
 Members = Mapping[str, frozenset[str]]
@@ -26,6 +27,18 @@ MAX_NAMED: Final = 100
 #: as the row of a session that asks, or has asked not long ago, is stored
 _ASKED: Final = '"asked"'
 LIVE_EVENTS: Final = ("token", "progress")
+#: what is told of a tool live: not its words, which can be many, and which nobody may judge without reading them anew
+_TOOL_COLUMNS: Final = (
+    "tool",
+    "server",
+    "hash",
+    "seen_at",
+    "approved_hash",
+    "approved_at",
+    "approved_by",
+    "withdrawn_at",
+    "withdrawn_by",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,10 @@ def _in_queue(rooms: Collection[Room], members: Members) -> Sequence[Any] | None
     return () if Room(RoomKind.QUEUE) in rooms else _in_sessions(rooms, members)
 
 
+def _tools(rooms: Collection[Room], _: Members) -> Sequence[Any] | None:
+    return () if Room(RoomKind.TOOLS) in rooms else None
+
+
 def _states(rooms: Collection[Room], members: Members) -> Sequence[Any] | None:
     if Room(RoomKind.SESSIONS) in rooms:
         return ()
@@ -166,6 +183,14 @@ def _rooms_of_event(event: AgentEvent, members: Members) -> Iterable[Room]:
 
 def _room_of_message(message: Message, _: Members) -> Iterable[Room]:
     yield Room(RoomKind.CONVERSATION, message.conversation_id)
+
+
+def _room_of_tool(_: ToolPin, __: Members) -> Iterable[Room]:
+    yield Room(RoomKind.TOOLS)
+
+
+def _look_of_tool(pin: ToolPin, _: Room) -> Json | None:
+    return {**{name: plain(getattr(pin, name)) for name in _TOOL_COLUMNS}, "state": pin.state.value}
 
 
 def _look_of_state(state: AgentState, room: Room) -> Json | None:
@@ -243,13 +268,26 @@ ACTIONS: Final = Source(
     columns=_everything,
     key="id",
 )
+TOOLS: Final = Source(
+    table=TOOL_PINS.name,
+    event="tool",
+    follow="changed",
+    scoped=tool_pins_of,
+    rooms_of=_room_of_tool,
+    conditions=_tools,
+    look=_look_of_tool,
+    rank=lambda pin: pin.tool,
+    columns=lambda _: _TOOL_COLUMNS,
+    key="tool",
+)
 
 #: what happened comes before what is now
-ALL: Final = (TOKENS, STEPS, POSTS, ACTIONS, STATES)
+ALL: Final = (TOKENS, STEPS, POSTS, ACTIONS, STATES, TOOLS)
 _OF_KIND: Final[Mapping[RoomKind, tuple[Source, ...]]] = {
     RoomKind.SESSION: (TOKENS, STEPS, ACTIONS, STATES),
     RoomKind.CONVERSATION: (TOKENS, POSTS, STATES),
     RoomKind.SESSIONS: (STATES,),
     RoomKind.QUEUE: (ACTIONS,),
     RoomKind.APPROVALS: (STATES,),
+    RoomKind.TOOLS: (TOOLS,),
 }

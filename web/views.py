@@ -33,11 +33,13 @@ from store.approvals import list_approvals
 from store.ids import ConversationId, SessionId, step_id
 from store.paging import encode_cursor
 from store.search import SearchKind, Sought, search
+from store.tool_pins import list_tool_pins
 from web.api import openapi
 from web.api.budgets import budgets_of_session, budgets_page
 from web.api.monikers import moniker_shapes
 from web.api.search import search_shape
 from web.api.table import OPERATIONS
+from web.api.tools import tool_shape
 from web.bridge import StoreBridge
 from web.livetext import live_text
 from web.lookup import find_known
@@ -90,6 +92,10 @@ class StoreViews:
     def approvals(self, *, limit: int) -> Json:
         """The questions that were asked first."""
         return ask(self.bridge, _approvals(self.api.db, limit))
+
+    def tools(self) -> Json:
+        """Every tool of an MCP server that was ever seen."""
+        return ask(self.bridge, _tools(self.api.db))
 
     def search(self, q: str, *, kind: str, cursor: str | None, limit: int) -> Json:
         """A page of what holds some words; any other `kind` than one of them is for all."""
@@ -188,6 +194,12 @@ async def _approvals(db: TenantStore, limit: int) -> Json:
     live_cursor = await cursor_of(db, Room(RoomKind.APPROVALS))
     page = await list_approvals(db, limit=limit)
     return many(map(shape, page.items), page.next_cursor, live_cursor=live_cursor)
+
+
+async def _tools(db: TenantStore) -> Json:
+    live_cursor = await cursor_of(db, Room(RoomKind.TOOLS))
+    pins = sorted(await list_tool_pins(db), key=lambda pin: (pin.server, pin.tool))
+    return many(map(tool_shape, pins), live_cursor=live_cursor)
 
 
 async def _any_of(

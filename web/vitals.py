@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from store import ActionStatus, SessionStatus, TenantStore, Worker, count_actions, count_sessions, list_workers
 from store.approvals import count_approvals
+from store.tool_pins import count_waiting_tools
 from web.catalogue import ModelInfo
 from web.version import VERSION
 
@@ -25,6 +26,8 @@ class Vital:
     dead_actions: int
     #: questions that wait for a person
     open_questions: int = 0
+    #: tools of MCP servers that wait for a person
+    waiting_tools: int = 0
 
     def frame(self) -> dict[str, Any]:
         """What a page shows around its content; see `web.pages.Views.frame`."""
@@ -35,6 +38,7 @@ class Vital:
                 "sessions": self.failed_sessions,
                 "approvals": self.open_questions,
                 "queue": self.dead_actions,
+                "tools": self.waiting_tools,
             },
             "version": VERSION,
         }
@@ -92,6 +96,7 @@ class Vitals:
             failed_sessions=sessions[SessionStatus.ERROR],
             dead_actions=actions[ActionStatus.DEAD],
             open_questions=await count_approvals(self._db),
+            waiting_tools=await count_waiting_tools(self._db),
         )
 
 

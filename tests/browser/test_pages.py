@@ -61,6 +61,7 @@ LISTS = {
     "conversations": "/conversations",
     "queue": "/queue",
     "budgets": "/budgets",
+    "tools": "/tools",
     "dead actions": "/queue?status=dead",
     "api": "/docs",
 }

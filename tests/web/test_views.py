@@ -116,7 +116,7 @@ def test_the_queue_by_status(views: Views, api: Caller, db: TenantStore, run: Ru
     found = views.queue(statuses=["dead"], cursor=None, limit=5)
     assert [one["id"] for one in found["items"]] == [made[0]["action_id"]]
     assert found["counts"]["pending"] == 2
-    assert views.frame()["badges"] == {"sessions": 0, "approvals": 0, "queue": 1}
+    assert views.frame()["badges"] == {"sessions": 0, "approvals": 0, "queue": 1, "tools": 0}
 
 
 def test_the_live_cursor_misses_nothing_after_the_page(web: Web, views: Views, db: TenantStore, run: Run) -> None:

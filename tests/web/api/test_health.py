@@ -47,7 +47,7 @@ def test_the_frame_shows_the_living_workers_model(web: Web, api: Caller, run: Ca
     assert run(web.door.api.vitals.fresh()).frame() == {
         "model": {"label": "offline", "offline": True},
         "worker": {"alive": False, "count": 0},
-        "badges": {"sessions": 0, "approvals": 0, "queue": 0},
+        "badges": {"sessions": 0, "approvals": 0, "queue": 0, "tools": 0},
         "version": VERSION,
     }
     run(save_worker(web.db, _worker(web)))

@@ -28,6 +28,7 @@ NOT_API = (
     "/approvals",
     "/queue",
     "/budgets",
+    "/tools",
     "/metrics",
 )
 

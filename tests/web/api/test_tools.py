@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from store import TenantStore, append_agent_step, upsert_agent_state
-from store.tool_pins import SeenTool, publish_tools
+from store.tool_pins import SeenTool, approve_tool, publish_tools
 from tests.web.kit import NASTY, Caller, state, step
+from web.factory import Web
+from web.rooms import Room, RoomKind
 
 Run = Callable[[Any], Any]
 A, B = "a" * 64, "b" * 64
@@ -35,6 +38,53 @@ def test_a_tool_is_shown_and_agreed_to(api: Caller, db: TenantStore, run: Run) -
     assert api.get("/api/tools")["items"][0]["state"] == "changed"
     assert "not what you looked at" in api.post("/api/tools/s_t/approve", {"hash": A}, 409)["detail"]
     assert api.post("/api/tools/s_t/approve", {"hash": B}, 200)["state"] == "approved"
+
+
+def test_an_approval_is_taken_back(api: Caller, db: TenantStore, run: Run) -> None:
+    run(publish_tools(db, [seen(A)]))
+    assert "nobody has agreed" in api.post("/api/tools/s_t/withdraw", {"hash": A}, 409)["detail"]
+    api.post("/api/tools/s_t/approve", {"hash": A, "approved_by": "me"}, 200)
+    assert api.get("/frame")["badges"]["tools"] == 0
+    api.post("/api/tools/s_t/withdraw", {"hash": A}, 200)
+    taken = api.post("/api/tools/s_t/withdraw", {"hash": A, "withdrawn_by": "you"}, 200)
+    assert (taken["state"], taken["withdrawn_by"], taken["approved_by"]) == ("withdrawn", "you", "me")
+    assert api.get("/api/tools")["items"] == [taken]
+    run(publish_tools(db, [seen(B)]))
+    assert "not what you looked at" in api.post("/api/tools/s_t/withdraw", {"hash": A}, 409)["detail"]
+    again = api.post("/api/tools/s_t/approve", {"hash": B}, 200)
+    assert (again["state"], again["withdrawn_at"], again["approved_description"]) == (
+        "approved",
+        None,
+        seen(B).description,
+    )
+
+
+def test_what_cannot_be_withdrawn(api: Caller) -> None:
+    api.post("/api/tools/none/withdraw", {"hash": A}, 404)
+    for name in NASTY:
+        api.post(f"/api/tools/{name}/withdraw", {"hash": A}, 404)
+    for body in [{}, {"hash": "x"}, {"hash": A, "approved_by": "me"}, {"hash": A, "withdrawn_by": 7}]:
+        api.post("/api/tools/none/withdraw", body, 422)
+
+
+def test_a_tool_is_told_live_without_its_words(db: TenantStore, web: Web, run: Run) -> None:
+    room = Room(RoomKind.TOOLS)
+    cursor = run(web.relay.missed(room, None)).cursor
+    run(publish_tools(db, [seen(A)]))
+    run(approve_tool(db, "s_t", A, approved_by="me"))
+    (told,) = [sent.data for sent in run(web.relay.missed(room, cursor)).events]
+    assert (told["tool"], told["hash"], told["state"], told["approved_by"]) == ("s_t", A, "approved", "me")
+    assert not {"description", "parameters", "approved_description"} & told.keys()
+
+
+def test_the_page_shows_a_strangers_words_as_text(api: Caller, db: TenantStore, web: Web, run: Run) -> None:
+    run(publish_tools(db, [seen(A), replace(seen(B), tool="other_t", server="other")]))
+    page = web.app.test_client().get("/tools").get_data(as_text=True)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; {{ 7*7 }}" in page
+    assert "<script>alert" not in page
+    assert page.index(">other</h2>") < page.index(">s</h2>")
+    assert page.count("waits for you") == 2
+    assert "docs/tools.md" in page
 
 
 def test_what_cannot_be_approved(api: Caller) -> None:

@@ -18,7 +18,7 @@ const HIDDEN_FLUSH_MS = 250;
 const GAP_PATIENCE_MS = 200;
 const GAP_RETRY_MS = 2_000;
 
-const EVENTS = ["step", "state", "message", "token", "action", "insight", "approval"];
+const EVENTS = ["step", "state", "message", "token", "action", "insight", "approval", "tool"];
 
 /** The connection. Fires "change" whenever what it says about itself changes and "back" after every catch-up. */
 export class Live extends EventTarget {
