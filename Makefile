@@ -23,7 +23,7 @@ run:
 # Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs once more and is listed as RERUN
 test:
 	@$(SETUP) test
-	@$(PY) -m pytest -n 2 --dist loadgroup --reruns 1 -raR $(ARGS)
+	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 2 --dist loadgroup --reruns 1 -raR $(ARGS)
 
 # Run the tests that need neither a browser nor many seconds
 test-fast:

@@ -310,6 +310,26 @@ def test_browser_tests_share_one_worker(tmp_path: Path) -> None:
     assert len(set(workers)) == 1
 
 
+def _without_leftovers(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scripts.no_leftovers", "sh", "-c", script]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans over")
+def test_what_a_run_leaves_behind_is_named_and_ended() -> None:
+    done = _without_leftovers("(sleep 1000 & echo $!; trap '' TERM; exec sleep 2000) & sleep 0.2; exit 3")
+    assert done.returncode == 3
+    assert "SIGTERM" in done.stderr
+    assert "sleep 2000" in done.stderr
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
+def test_a_run_that_leaves_nothing_ends_with_its_own_status(script: str, status: int) -> None:
+    done = _without_leftovers(script)
+    assert (done.returncode, done.stderr) == (status, "")
+
+
 # --- docs ------------------------------------------------------------------------------------------------------------
 
 
