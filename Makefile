@@ -70,7 +70,8 @@ docs:
 pins:
 	@$(SETUP) run
 	@$(PY) -m pip install --quiet uv
-	@for name in requirements requirements-dev requirements-node requirements-s3 requirements-peers; do \
+	@for name in requirements requirements-otel requirements-pii requirements-dev requirements-node requirements-s3 \
+	        requirements-peers; do \
 	    .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	        --no-annotate --no-header --quiet $(UPGRADE) $$name.in -o $$name.txt || exit 1; \
 	done
