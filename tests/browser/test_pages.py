@@ -61,6 +61,7 @@ LISTS = {
     "conversations": "/conversations",
     "queue": "/queue",
     "budgets": "/budgets",
+    "memories": "/memories",
     "dead actions": "/queue?status=dead",
     "api": "/docs",
 }
