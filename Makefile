@@ -23,12 +23,12 @@ run:
 # Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs once more and is listed as RERUN
 test:
 	@$(SETUP) test
-	@$(PY) -m pytest -n 2 --dist loadgroup --reruns 1 -raR $(ARGS)
+	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --reruns 1 -raR $(ARGS)
 
 # Run the tests that need neither a browser nor many seconds
 test-fast:
 	@$(SETUP) test
-	@$(PY) -m pytest -n 2 --dist loadgroup -m "not slow and not browser" $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not slow and not browser" $(ARGS)
 
 # Measure the speed of this machine's store and runtime
 bench:
@@ -70,7 +70,8 @@ docs:
 pins:
 	@$(SETUP) run
 	@$(PY) -m pip install --quiet uv
-	@for name in requirements requirements-dev requirements-node requirements-s3 requirements-peers; do \
+	@for name in requirements requirements-otel requirements-pii requirements-dev requirements-node requirements-s3 \
+	        requirements-peers; do \
 	    .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	        --no-annotate --no-header --quiet $(UPGRADE) $$name.in -o $$name.txt || exit 1; \
 	done

@@ -29,7 +29,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All browser tests go to one worker: two Chromiums at a time starve each other on a small machine."""
+    """All browser tests go to one worker: two Chromiums at a time starve each other on a small machine. What takes long
+    begins first, or one worker would wait at the end for a test that the other has just begun."""
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("xdist_group"):
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from runtime.settings import WorkerSettings
+from runtime.tools.deployment import workspaces_of
+from runtime.tools.workspace.keeping import WorkspaceKeeper
+from store.database import TenantStore
+from store.options import StoreOptions
 from store.retention import RetentionRules
 from store.upkeep import UpkeepRules
 
@@ -23,6 +28,13 @@ def retention_rules(settings: WorkerSettings) -> RetentionRules:
         queue_age=_unless_zero(timedelta(days=settings.keep_queue_days)),
         traces_age=_unless_zero(timedelta(days=settings.keep_traces_days)),
     )
+
+
+def workspace_keeper(db: TenantStore, settings: WorkerSettings, log: Any) -> WorkspaceKeeper | None:
+    """Who removes old workspaces; None where all are kept, or there are none."""
+    keep = _unless_zero(timedelta(days=settings.keep_workspaces_days))
+    workspaces = workspaces_of(settings.tools_file, StoreOptions(settings.data).folder)
+    return None if keep is None or workspaces is None else WorkspaceKeeper(db, workspaces, keep, log)
 
 
 def _unless_zero(age: timedelta) -> timedelta | None:

@@ -77,6 +77,8 @@ class WorkerSettings(BaseSettings):
     keep_queue_days: _Days = 30.0
     #: traces of turns that ended longer ago are deleted; 0 keeps them for ever
     keep_traces_days: _Days = 30.0
+    #: files of sessions that ended longer ago are deleted, and those of projects at rest; 0 keeps them for ever
+    keep_workspaces_days: _Days = 0.0
     #: readers of an older version of a table have this long to finish
     keep_versions_s: Annotated[float, Field(ge=3, le=3_000_000_000)] = 15.0
     #: a moniker's own function (`ctx.record`) is given up after this long

@@ -23,7 +23,7 @@ from runtime.guard.secretsgate import Secrets
 from runtime.guests import Guests
 from runtime.handlers import Handlers
 from runtime.heartbeat import Heartbeat
-from runtime.keeping import upkeep_rules
+from runtime.keeping import upkeep_rules, workspace_keeper
 from runtime.leasing import Leasing
 from runtime.llm.port import ChatModel, EmbeddingModel
 from runtime.ownership import LeasedOwnership
@@ -43,6 +43,7 @@ from runtime.tokens import TokenFeed
 from runtime.tools.deployment import tool_offer
 from runtime.tools.joining import Joining, ToolServers
 from runtime.tools.tool import Tool
+from runtime.tools.workspace.keeping import WorkspaceKeeper
 from runtime.tracing.export import TraceExporter
 from runtime.tracing.follower import TraceFollower
 from runtime.tracing.otlp import otlp_collector
@@ -100,6 +101,8 @@ class Parts:
     upkeep: Upkeep
     #: None without MCP servers
     joining: Joining | None
+    #: None where workspaces are kept for ever
+    workspaces: WorkspaceKeeper | None
     traces: TraceFollower
     #: None unless traces are exported
     exporter: TraceExporter | None
@@ -292,6 +295,7 @@ def _parts(given: _Given, carrying: _Carrying, taking: _Taking, lanes: Lanes) ->
         leasing=Leasing(db, given.ownership, heartbeat, lanes, me=worker, log=log),
         joining=carrying.joining,
         upkeep=Upkeep(db.store, upkeep_rules(given.settings), log, may_run=given.keeps_house),
+        workspaces=workspace_keeper(db, given.settings, log),
         traces=_traces(given),
         exporter=_exporter(given),
     )

@@ -72,6 +72,8 @@ async def _work(parts: Parts, settings: WorkerSettings, outside: Outside, stop: 
     helpers = [projecting, following, budgeting, upkeeping, claiming, returning, raising]
     if parts.joining is not None:
         helpers.append(asyncio.create_task(parts.joining.run(), name="tool servers"))
+    if parts.workspaces is not None:
+        helpers.append(asyncio.create_task(parts.workspaces.run(), name="workspaces"))
     tracing = asyncio.create_task(parts.traces.run(), name="traces")
     exporting = [] if parts.exporter is None else [asyncio.create_task(parts.exporter.run(), name="otel")]
     helpers += [tracing, *exporting]

@@ -5,6 +5,7 @@ Stages, each skipped when a stamp says that its inputs have not changed since it
     Python libraries   requirements*.txt, into .venv             stamp .venv/.installed-<mode>
     browser libraries  package-lock.json, into node_modules      stamp node_modules/.installed
     object store       only for `test`: requirements-s3.txt, into .setup/s3          stamp .setup/s3/.installed
+    Presidio           only for `test`: requirements-pii.txt, into .setup/pii        stamp .setup/pii/.installed
     Chromium, strace, Redis, bubblewrap  only for `test`, from the system's packages; no stamp, looked for each time
 
 `peers` is an environment apart, .venv-peers, with the systems that `make bench-peers` times Stepwell beside.
@@ -27,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.bubblewrap import ensure_bubblewrap
 from scripts.chromium import ensure_chromium
@@ -43,6 +45,19 @@ BROWSER_LIBRARIES = {"socket.io-client/dist/socket.io.esm.min.js": "web/static/v
 TRY_AGAIN = "If the network was away, run the same command again: what is done is kept."
 
 
+class Apart(NamedTuple):
+    """Libraries for tests in an environment of their own, so that `.venv` is what people run."""
+
+    name: str
+    title: str
+    #: the file in its `bin` that is there once it is installed
+    proof: str
+
+
+OBJECT_STORE = Apart("s3", "object store", "moto_server")  # needs older libraries than ours
+PRESIDIO = Apart("pii", "search for personal data", "python")  # an extra of 400 MB, which one test needs
+
+
 class Checkout:
     """The places of one checkout that set-up writes to."""
 
@@ -53,7 +68,10 @@ class Checkout:
         self.half_done = self.venv / ".installing"
         self.modules = root / "node_modules"
         self.lock = root / ".setup" / "lock"
-        self.object_store = root / ".setup" / "s3"
+
+    def apart(self, libraries: Apart) -> Path:
+        """The folder of an environment apart."""
+        return self.root / ".setup" / libraries.name
 
     def pins(self, mode: str) -> list[Path]:
         """The files that name what `mode` needs, with versions and hashes."""
@@ -93,7 +111,8 @@ def set_up(checkout: Checkout, mode: str) -> None:
         install_browser_libraries(checkout, turn)
         if mode == "test":
             required = os.environ.get("CI") == "true"
-            install_object_store(checkout, turn)
+            install_apart(checkout, OBJECT_STORE, turn)
+            install_apart(checkout, PRESIDIO, turn)
             ensure_redis(required=required, turn=turn)
             ensure_chromium(required=required, turn=turn)
             ensure_strace(required=required, turn=turn)
@@ -178,23 +197,23 @@ def pip_install(checkout: Checkout, pins: Sequence[Path], turn: int) -> None:
         raise SetupError(f"pip could not install the Python libraries; its own words are above.\n{TRY_AGAIN}")
 
 
-# --- the object store for tests --------------------------------------------------------------------------------------
+# --- environments apart, for tests -----------------------------------------------------------------------------------
 
 
-def install_object_store(checkout: Checkout, turn: int) -> None:
-    """The server that stands in for object storage, in an environment of its own: it needs older libraries than ours.
+def install_apart(checkout: Checkout, libraries: Apart, turn: int) -> None:
+    """The libraries are in their own environment.
 
     Killed while it installs, the stamp is missing and the next run begins with an empty environment.
     """
-    folder, pins = checkout.object_store, checkout.root / "requirements-s3.txt"
+    folder, pins = checkout.apart(libraries), checkout.root / f"requirements-{libraries.name}.txt"
     stamp, wanted = folder / ".installed", digest([pins])
-    if content(stamp) == wanted and (folder / "bin" / "moto_server").exists():
+    if content(stamp) == wanted and (folder / "bin" / libraries.proof).exists():
         return
-    say("Installing the object store for the tests (requirements-s3.txt) ...")
+    say(f"Installing the {libraries.title} for the tests ({pins.name}) ...")
     run([sys.executable, "-m", "venv", "--clear", folder], turn, f"Python could not make the folder {folder}.")
     command: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-input"]
     command += ["--disable-pip-version-check", "--require-hashes", "-r", pins]
-    run(command, turn, f"pip could not install the object store; its own words are above.\n{TRY_AGAIN}")
+    run(command, turn, f"pip could not install the {libraries.title}; its own words are above.\n{TRY_AGAIN}")
     write_whole(stamp, wanted)
 
 

@@ -17,6 +17,7 @@ A killed process never leaves half a row or a held lock. A power cut is another 
 
 from __future__ import annotations
 
+from store import loading as loading  # before all others
 from store.actions import (
     Action,
     ActionFilter,

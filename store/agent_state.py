@@ -42,7 +42,8 @@ class SessionStatus(StrEnum):
 
 
 FINAL_STATUSES = frozenset({SessionStatus.STOPPED, SessionStatus.DONE, SessionStatus.ERROR})
-_ENDED_FOR_GOOD = (SessionStatus.STOPPED, SessionStatus.DONE)
+#: nothing can be asked of them any more
+ENDED_FOR_GOOD = (SessionStatus.STOPPED, SessionStatus.DONE)
 _AFTER_ERROR = frozenset({ActionKind.RESUME, ActionKind.DESTROY})
 
 
@@ -194,7 +195,7 @@ async def list_states_in(db: TenantStore, statuses: Sequence[SessionStatus]) -> 
 async def own_sessions(db: TenantStore, lanes: Collection[LaneId], owner: str, epoch: int) -> None:
     """Answer for the live sessions of `lanes` from now on: rows of an earlier owner are no longer taken."""
     of_lanes = filters.one_of("lane", lanes) & filters.below("epoch", epoch)
-    await states_of(db).change_if(of_lanes & ~filters.one_of("status", _ENDED_FOR_GOOD), owner=owner, epoch=epoch)
+    await states_of(db).change_if(of_lanes & ~filters.one_of("status", ENDED_FOR_GOOD), owner=owner, epoch=epoch)
 
 
 async def list_sleeping(db: TenantStore) -> list[AgentState]:

@@ -22,10 +22,10 @@ _DECISIONS: Final = frozenset({"answer", "repeat", "done", "fail"})
 TOLD_BY_RESULT: Final = (FAILED, "answer")
 _KINDS: Final = {
     "model": SpanKind.MODEL,
-    "embedding": SpanKind.MODEL,
+    "embed": SpanKind.MODEL,
     "gate": SpanKind.GATE,
     "recall": SpanKind.RECALL,
-    "memory": SpanKind.RECALL,
+    "remember": SpanKind.RECALL,
     "sandbox": SpanKind.SANDBOX,
 }
 _BLOCKING: Final = frozenset({"block", "blocked"})
@@ -111,17 +111,22 @@ def _order(record: Record) -> tuple[int, datetime, int]:
 
 def _failed(record: Record, redact: Redact) -> Span:
     said = record.result if isinstance(record.result, dict) else {}
-    kind = _KINDS.get(str(said.get("kind")), SpanKind.TOOL)
+    kind, facts = _told(str(said.get("kind")), record, redact)
     error = span_text(said.get("error") or "it failed", redact)
-    return _over(record, kind, SpanStatus.ERROR, error, facts_of(record.usage, redact), redact)
+    return _over(record, kind, SpanStatus.ERROR, error, facts, redact)
 
 
 def _ended(record: Record, redact: Redact) -> Span:
-    facts = facts_of(record.usage, redact)
-    kind = _KINDS.get(record.kind, SpanKind.TOOL)
+    kind, facts = _told(record.kind, record, redact)
     held = facts.get("held_back") is True or {facts.get("verdict"), facts.get("outcome")} & _BLOCKING
     status = SpanStatus.BLOCKED if kind is SpanKind.GATE and held else SpanStatus.OK
     return _over(record, kind, status, None, facts, redact)
+
+
+def _told(word: str, record: Record, redact: Redact) -> tuple[SpanKind, dict[str, Any]]:
+    """What kind of span a call is, and its facts. The fact `kind` tells calls of one span kind apart."""
+    kind, facts = _KINDS.get(word, SpanKind.TOOL), facts_of(record.usage, redact)
+    return kind, {"kind": word, **facts} if word in _KINDS and word != kind.value else facts
 
 
 def _over(

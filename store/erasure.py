@@ -25,6 +25,8 @@ from store.schema import TableSpec
 from store.table import Table
 
 TENANT = "tenant"
+#: with the usual settings and a worker at work, what is deleted is off the disk after so many seconds at most
+ERASED_WITHIN_S = 120
 
 
 class Erasure:

@@ -8,7 +8,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from store.errors import StoreError
-from store.money import money_text
 from store.spending import Amount, Limit, Spent
 
 MAX_COUNT = 10**15
@@ -67,8 +66,8 @@ def is_spent(limit: Limit, spent: Amount, allowed: Amount) -> bool:
 
 
 def plain_amount(amount: Amount) -> int | float | str:
-    """An amount as JSON has it."""
-    return money_text(amount) if isinstance(amount, Decimal) else amount
+    """An amount as JSON has it; money with the digits that it was given with, so that 2.50 stays 2.50."""
+    return format(amount, "f") if isinstance(amount, Decimal) else amount
 
 
 def _rest(allowed: Amount, spent: Amount) -> Amount:

@@ -9,7 +9,8 @@ Crash before a write: nothing. After: the row is there, once, for it is stored b
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,7 +23,7 @@ from store.codec import RowCodec
 from store.database import TenantStore
 from store.errors import BadRowError, NotFoundError
 from store.fulltext import words_of
-from store.ids import MemoryId, SessionId
+from store.ids import MemoryId, SessionId, step_id
 from store.jsontext import json_dumps
 from store.paging import Page
 from store.schema import MEMORIES, VECTOR_WIDTHS
@@ -30,7 +31,10 @@ from store.scope import ScopedTable
 from store.tablesearch import Near, Scored
 
 MAX_TEXT_CHARS = 100_000
+#: so far down the list that answers a question one can page
+DEPTH = 500
 _MAX_NAMED = 500
+_DIGEST_CHARS = 24
 #: the end of what does not expire; a condition over it needs no word for null
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -122,15 +126,36 @@ class Wanted:
     kinds: tuple[MemoryKind, ...] = ()
     subject: str = ""
     agent_id: str = ""
+    user_id: str = ""
     session_id: str = ""
     conversation_id: str = ""
+    #: where it was learnt; also those that were made from it
+    source: str = ""
 
 
 CODEC: RowCodec[Memory] = RowCodec(Memory, MEMORIES, json=frozenset({"data", "taint"}), enums={"kind": MemoryKind})
 _BINDINGS = ("agent_id", "user_id", "conversation_id")
+_NAMED = ("subject", "source", "session_id", *_BINDINGS)
 _VECTORS = tuple(f"vector_{width}" for width in VECTOR_WIDTHS)
 #: every column but the vectors, which nobody reads
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name not in _VECTORS)
+
+
+def memory_id_of(session_id: SessionId, iteration: int, said: str) -> MemoryId:
+    """The id of what a step keeps: the same for the same words, so that a step which is run again keeps it once.
+
+    `said` is the call and all that it was given; it may be of any length and hold any sign.
+    """
+    digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return MemoryId(f"{step_id(session_id, iteration)}:{digest}")
+
+
+def iteration_of(memory: Memory) -> int | None:
+    """The step that a memory was kept in, as its id says; None for an id that was made elsewhere."""
+    if not memory.memory_id.startswith(f"{memory.session_id}:"):
+        return None
+    number = memory.memory_id.removeprefix(f"{memory.session_id}:").partition(":")[0]
+    return int(number) if number.isascii() and number.isdecimal() else None
 
 
 def memories_of(db: TenantStore) -> ScopedTable[Memory]:
@@ -177,6 +202,24 @@ async def list_memories(
     return Page(tuple(found[:size]), following)
 
 
+async def find_memories(
+    db: TenantStore, question: str, wanted: Wanted, *, limit: int = 100, cursor: str | None = None
+) -> Page[Memory]:
+    """Memories that hold words of a question, best first and then the newest, down to the first `DEPTH`.
+
+    The list is made anew for each page: what is kept or deleted meanwhile may shift it.
+    """
+    size, words, start = paging.checked_limit(limit), words_of(question), paging.offset_of(cursor)
+    columns = ["memory_id", "created_at"]
+    hits = await memories_of(db).matching(words, _where(db, wanted), columns=columns, limit=DEPTH)
+    hits.sort(key=lambda hit: (hit.score, hit.item.created_at, hit.item.memory_id), reverse=True)
+    ids, end = [hit.item.memory_id for hit in hits[start : start + size]], start + size
+    rows = await memories_of(db).find(filters.one_of("memory_id", ids), columns=_COLUMNS) if ids else []
+    by_id = {row.memory_id: row for row in rows}
+    following = paging.encode_cursor((end,)) if len(hits) > end else None
+    return Page(tuple(by_id[one] for one in ids if one in by_id), following)
+
+
 async def recall_memories(
     db: TenantStore, question: str, wanted: Wanted, *, vector: MemoryVector | None = None, limit: int = 10
 ) -> list[Scored[Memory]]:
@@ -210,10 +253,8 @@ async def delete_memories(
     `source` also takes those that were made from it: its name stands in their taint. They are out of sight at once,
     and off the disk after upkeep's next turns (docs/memory.md says when).
     """
-    named = {"subject": subject, "user_id": user_id, "session_id": session_id}
-    named |= {"agent_id": agent_id, "conversation_id": conversation_id}
-    conditions = [filters.equals(name, value) for name, value in named.items() if value]
-    conditions += [_from_source(source)] if source else []
+    named = {"subject": subject, "source": source, "user_id": user_id, "session_id": session_id}
+    conditions = _naming({**named, "agent_id": agent_id, "conversation_id": conversation_id})
     if not ids and not conditions:
         raise ValueError("a deletion without a condition would forget everything; say what to forget")
     conditions += [] if allowed is None else [allowed.condition()]
@@ -226,13 +267,18 @@ async def delete_memories(
     return deleted
 
 
+def _naming(named: Mapping[str, str]) -> list[Expr]:
+    """What lists and deletions have in common, so that who deletes by a name deletes what the list shows for it."""
+    given = {name: value for name, value in named.items() if value}
+    return [_from_source(value) if name == "source" else filters.equals(name, value) for name, value in given.items()]
+
+
 def _from_source(source: str) -> Expr:
     return filters.equals("source", source) | filters.contains("taint", json_dumps(source))
 
 
 def _where(db: TenantStore, wanted: Wanted) -> Expr:
-    named = {name: getattr(wanted, name) for name in ("subject", "agent_id", "session_id", "conversation_id")}
-    conditions = [filters.equals(name, value) for name, value in named.items() if value]
+    conditions = _naming({name: getattr(wanted, name) for name in _NAMED})
     conditions += [filters.one_of("kind", [kind.value for kind in wanted.kinds])] if wanted.kinds else []
     conditions += [] if wanted.allowed is None else [wanted.allowed.condition()]
     return filters.each(filters.above("expires_at", db.clock.now()), *conditions)

@@ -42,6 +42,16 @@ def encode_cursor(values: Sequence[Any]) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(plain)).decode().rstrip("=")
 
 
+def offset_of(cursor: str | None) -> int:
+    """How far down a ranked list a page begins; its cursors hold nothing else. Raises `BadFilterError`."""
+    if cursor is None:
+        return 0
+    (start,) = decode_cursor(cursor, (int,))
+    if start < 0:
+        raise BadFilterError(f"the cursor {cursor[:60]!r} is not one this list gave; start again without it")
+    return int(start)
+
+
 def decode_cursor(cursor: str, kinds: Sequence[type]) -> tuple[Any, ...]:
     """The values of a cursor; raises `BadFilterError` unless it was made by `encode_cursor` with these kinds."""
     try:

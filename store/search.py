@@ -20,7 +20,6 @@ from store import filters, paging
 from store.agent_state import states_of
 from store.agent_steps import journal_of, steps_by_id
 from store.database import TenantStore
-from store.errors import BadFilterError
 from store.fulltext import snippet_of, words_of
 from store.memories import memories_of
 from store.messages import messages_of
@@ -94,7 +93,7 @@ async def search(db: TenantStore, sought: Sought, *, limit: int = 20, cursor: st
     A step that was said in a conversation is there once, as the message. The list is made anew for each page: what is
     stored meanwhile may shift it. Raises `BadFilterError` for a limit or cursor that cannot be used.
     """
-    size, words, start = paging.checked_limit(limit), words_of(sought.question), _start(cursor)
+    size, words, start = paging.checked_limit(limit), words_of(sought.question), paging.offset_of(cursor)
     if not words or start >= DEPTH:
         return SearchPage()
     most = min(start + size, DEPTH) + _SPARE
@@ -106,15 +105,6 @@ async def search(db: TenantStore, sought: Sought, *, limit: int = 20, cursor: st
     shown = await _shown(db, ranked[start:end], words)
     following = paging.encode_cursor((end,)) if len(ranked) > end and end < DEPTH else None
     return SearchPage(tuple(shown), following, tuple(missing))
-
-
-def _start(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    (start,) = paging.decode_cursor(cursor, (int,))
-    if start < 0:
-        raise BadFilterError(f"the cursor {cursor[:60]!r} is not one this list gave; start again without it")
-    return int(start)
 
 
 async def _in_time(

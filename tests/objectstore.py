@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,29 @@ class ObjectStore:
         name = f"bucket-{next(self._numbers)}"
         requests.put(f"{self.url}/{name}", headers={"Authorization": _SCOPE}, timeout=30).raise_for_status()
         return f"s3://{name}/stepwell"
+
+    def names(self, url: str, prefix: str = "") -> set[str]:
+        """The objects of a store that begin with `prefix`, whole names."""
+        bucket, _, folder = url.removeprefix("s3://").partition("/")
+        found, more = set(), ""
+        while True:
+            query = {"list-type": "2", "prefix": f"{folder}/{prefix}", **({"continuation-token": more} if more else {})}
+            text = self._get(bucket, query)
+            found |= set(re.findall("<Key>([^<]+)</Key>", text.decode()))
+            following = re.search("<NextContinuationToken>([^<]+)<", text.decode())
+            if following is None:
+                return found
+            more = following[1]
+
+    def holding(self, url: str, text: str) -> list[str]:
+        """The objects of a store in whose bytes a text stands."""
+        bucket = url.removeprefix("s3://").partition("/")[0]
+        return sorted(name for name in self.names(url) if text.encode() in self._get(f"{bucket}/{name}"))
+
+    def _get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        answer = requests.get(f"{self.url}/{path}", params=query, headers={"Authorization": _SCOPE}, timeout=30)
+        answer.raise_for_status()
+        return answer.content
 
 
 def aws(endpoint: str) -> dict[str, str]:

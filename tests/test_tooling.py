@@ -19,7 +19,8 @@ from scripts.programs import SetupError, output, start
 from scripts.setup import Checkout
 
 ROOT = Path(__file__).resolve().parent.parent
-PINS = ("requirements", "requirements-dev", "requirements-node", "requirements-s3", "requirements-peers")
+EXTRAS = ("requirements-otel", "requirements-pii")
+PINS = ("requirements", "requirements-dev", "requirements-node", "requirements-s3", "requirements-peers", *EXTRAS)
 FLOORS = {"python-engineio": (4, 13, 2), "python-socketio": (5, 16, 2), "eventlet": (0, 40, 3)}
 
 
@@ -46,9 +47,28 @@ def test_every_wish_is_pinned(name: str) -> None:
     assert sorted(set(wishes) - pinned(name).keys()) == []
 
 
-def test_test_pins_do_not_move_the_product() -> None:
-    product, tests = pinned("requirements"), pinned("requirements-dev")
-    assert {name: tests[name] for name in product.keys() & tests.keys() if tests[name] != product[name]} == {}
+@pytest.mark.parametrize("name", ["requirements-dev", *EXTRAS])
+def test_pins_beside_the_product_do_not_move_it(name: str) -> None:
+    product, others = pinned("requirements"), pinned(name)
+    assert {name: others[name] for name in product.keys() & others.keys() if others[name] != product[name]} == {}
+
+
+def test_the_extra_is_tested_in_the_versions_that_people_install() -> None:
+    extra, tests = pinned("requirements-otel"), pinned("requirements-dev")
+    assert {name: version for name, version in extra.items() if tests[name] != version} == {}
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_the_docs_say_how_to_install_an_extra(name: str) -> None:
+    command = f".venv/bin/pip install --require-hashes -r {name}.txt"
+    told = [page.name for page in (ROOT / "docs").glob("*.md") if command in page.read_text()]
+    assert told
+
+
+def test_make_pins_knows_every_file_of_wishes() -> None:
+    said = re.search(r"for name in (.*?); do", (ROOT / "Makefile").read_text(), re.DOTALL)
+    assert said is not None
+    assert sorted(said[1].replace("\\", " ").split()) == sorted(file.stem for file in ROOT.glob("requirements*.in"))
 
 
 @pytest.mark.parametrize("name", FLOORS)
@@ -138,13 +158,17 @@ def test_set_up_for_tests_covers_running(checkout: Checkout, programs: Programs)
     assert programs.started == []
 
 
-def test_the_object_store_for_tests_is_installed_once_and_apart(checkout: Checkout, programs: Programs) -> None:
+@pytest.mark.parametrize("libraries", [setup.OBJECT_STORE, setup.PRESIDIO])
+def test_what_only_a_test_needs_is_installed_once_and_apart(
+    checkout: Checkout, programs: Programs, libraries: setup.Apart
+) -> None:
+    pins = f"pip requirements-{libraries.name}.txt"
     setup.set_up(checkout, "test")
-    assert programs.started[-1] == "pip requirements-s3.txt"
+    assert pins in programs.started
     programs.started.clear()
-    (checkout.object_store / ".installed").unlink()
+    (checkout.apart(libraries) / ".installed").unlink()
     setup.set_up(checkout, "test")
-    assert programs.started == ["venv --clear", "pip requirements-s3.txt"]
+    assert programs.started == ["venv --clear", pins]
     programs.started.clear()
     setup.set_up(checkout, "test")
     assert programs.started == []
@@ -308,6 +332,26 @@ def test_browser_tests_share_one_worker(tmp_path: Path) -> None:
     workers = re.findall(r"^\[(gw\d)\].*test_page\[\d\]@browser", done.stdout, re.MULTILINE)
     assert len(workers) == 6
     assert len(set(workers)) == 1
+
+
+def _without_leftovers(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scripts.no_leftovers", "sh", "-c", script]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans over")
+def test_what_a_run_leaves_behind_is_named_and_ended() -> None:
+    done = _without_leftovers("(sleep 1000 & echo $!; trap '' TERM; exec sleep 2000) & sleep 0.2; exit 3")
+    assert done.returncode == 3
+    assert "SIGTERM" in done.stderr
+    assert "sleep 2000" in done.stderr
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
+def test_a_run_that_leaves_nothing_ends_with_its_own_status(script: str, status: int) -> None:
+    done = _without_leftovers(script)
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 # --- docs ------------------------------------------------------------------------------------------------------------

@@ -7,12 +7,19 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, WithJsonSchema
 
 MAX_ID_CHARS: Final = 200
+#: a memory's id holds the id of its session, the number of a step and a digest
+MAX_MEMORY_ID_CHARS: Final = MAX_ID_CHARS + 64
 _PATH_WORDS: Final = frozenset({".", ".."})
 
 
-def checked_id(value: str) -> str:
+def longest_id(name: str) -> int:
+    """How many characters the id may have that a path names so."""
+    return MAX_MEMORY_ID_CHARS if name == "memory_id" else MAX_ID_CHARS
+
+
+def checked_id(value: str, *, longest: int = MAX_ID_CHARS) -> str:
     """`value` if it may be an id; raises `ValueError` saying what is wrong with it."""
-    checked_key(value)
+    checked_key(value, longest=longest)
     if "/" in value or "\\" in value:
         raise ValueError("an id has no slashes")
     if value in _PATH_WORDS:
@@ -20,10 +27,10 @@ def checked_id(value: str) -> str:
     return value
 
 
-def checked_key(value: str) -> str:
+def checked_key(value: str, *, longest: int = MAX_ID_CHARS) -> str:
     """`value` if it is a short printable text; raises `ValueError` otherwise."""
-    if not 1 <= len(value) <= MAX_ID_CHARS:
-        raise ValueError(f"give 1 to {MAX_ID_CHARS} characters")
+    if not 1 <= len(value) <= longest:
+        raise ValueError(f"give 1 to {longest} characters")
     if not value.isprintable():
         raise ValueError("control and other invisible characters are not allowed")
     if value != value.strip():
@@ -38,6 +45,6 @@ Id = Annotated[str, AfterValidator(checked_id), WithJsonSchema(dict(_ID_SCHEMA))
 Key = Annotated[str, AfterValidator(checked_key), WithJsonSchema(dict(_KEY_SCHEMA))]
 
 
-def id_schema() -> dict[str, object]:
+def id_schema(longest: int = MAX_ID_CHARS) -> dict[str, object]:
     """The JSON Schema of an id."""
-    return dict(_ID_SCHEMA)
+    return {**_ID_SCHEMA, "maxLength": longest}

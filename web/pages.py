@@ -26,6 +26,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from store.clock import SystemClock
 from web.budgetwords import LIMIT_TITLES, budget_bars, budget_line, budget_words
 from web.names import ADJECTIVES, NOUNS, session_name, short_id
+from web.remembering import FILTERS, KINDS_OF_MEMORY, asked_for, memory_path, preview, scope_of, whom_for
 from web.searching import KINDS, grouped
 from web.toolwords import approver, changed_words, parameter_names, tool_state, tool_words
 from web.words import (
@@ -89,6 +90,13 @@ class Views(Protocol):
         """`{"items": [budget], "next_cursor", "live_cursor"}`, by scope."""
         ...
 
+    def memories(self, asked: Mapping[str, str], *, cursor: str | None, limit: int) -> Json:
+        """`{"items": [memory], "next_cursor", "live_cursor"}`, newest first, or best first where words are asked for.
+
+        `asked` are fields of the API's query that have a value.
+        """
+        ...
+
     def approvals(self, *, limit: int) -> Json:
         """`{"items": [approval], "next_cursor", "live_cursor"}`: open questions, the oldest first."""
         ...
@@ -136,6 +144,7 @@ PAGES: Final = (
     Page("queue", "Queue", "/queue", "g q"),
     Page("budgets", "Budgets", "/budgets", "g b"),
     Page("tools", "Tools", "/tools", "g o"),
+    Page("memories", "Memories", "/memories", "g m"),
     Page("search", "Search", "/search", "g f"),
     Page("api", "API", "/docs", "g a"),
 )
@@ -190,6 +199,7 @@ def pages_blueprint(views: Views) -> Blueprint:
     pages = Blueprint("pages", __name__, template_folder="templates")
     _add_lists(pages, views)
     _add_search(pages, views)
+    _add_memories(pages, views)
     _add_records(pages, views)
     _add_rest(pages, views)
     _add_helpers(pages)
@@ -268,6 +278,17 @@ def _add_search(pages: Blueprint, views: Views) -> None:
         return _render("search.html", views.frame(), q=q, kind=kind, kinds=KINDS, found=found, groups=groups)
 
 
+def _add_memories(pages: Blueprint, views: Views) -> None:
+    @pages.get("/memories")
+    def memories() -> str:
+        asked = asked_for(request.args)
+        found = views.memories(asked, cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
+        scope, kinds = scope_of(asked), KINDS_OF_MEMORY
+        return _render(
+            "memories.html", views.frame(), found=found, asked=asked, scope=scope, kinds=kinds, filters=FILTERS
+        )
+
+
 def _add_records(pages: Blueprint, views: Views) -> None:
     @pages.get("/sessions/<session_id>")
     def session(session_id: str) -> str:
@@ -310,9 +331,11 @@ def _add_helpers(pages: Blueprint) -> None:
         changed_words,
         elapsed,
         next_moment,
+        memory_path,
         one_line,
         parameter_names,
         pretty,
+        preview,
         step_count,
         step_line,
         tokens_of,
@@ -326,6 +349,7 @@ def _add_helpers(pages: Blueprint) -> None:
         tool_state,
         tool_words,
         tries,
+        whom_for,
     ):
         pages.add_app_template_filter(helper)
     pages.add_app_template_filter(session_name)

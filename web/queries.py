@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from store import ActionKind, ActionStatus, SessionStatus, StepStatus
+from store.fulltext import MAX_QUESTION_CHARS
+from store.memories import MemoryKind
 from store.paging import MAX_LIMIT, Order
 from store.search import SearchKind
 from store.tracing import TraceStatus
@@ -17,6 +19,7 @@ from web.ids import MAX_ID_CHARS
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _LOST_PLUS: Final = re.compile(r"(T.*) (\d\d:?\d\d)$")
 _MAX_INT: Final = 2**63 - 1
+MAX_NAMED_CHARS: Final = 2_000
 
 
 def _whole(value: Any) -> Any:
@@ -42,6 +45,8 @@ Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(_whole)]
 Iteration = Annotated[int, Field(ge=-_MAX_INT, le=_MAX_INT), BeforeValidator(_whole)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Exactly = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+#: what names a document, an address or a thing: longer than an id, and of any signs
+Named = Annotated[str, Field(min_length=1, max_length=MAX_NAMED_CHARS)]
 Cursor = Annotated[str, Field(min_length=1, max_length=2000, description="`next_cursor` of the page before")]
 
 
@@ -98,6 +103,36 @@ class SearchQuery(PageQuery):
     session_id: Exactly | None = None
     agent_id: Exactly | None = None
     limit: Limit = 20
+
+
+_Source = Annotated[Named | None, Field(description="where it was learnt; also what was made from that")]
+
+
+class MemoriesQuery(PageQuery):
+    """Which memories. Those bound to a user, an agent or a conversation are named by its id."""
+
+    q: Annotated[
+        str | None,
+        Field(max_length=MAX_QUESTION_CHARS, description="words; best first then, and the first 500 at most"),
+    ] = None
+    kind: MemoryKind | None = None
+    user_id: Exactly | None = None
+    agent_id: Exactly | None = None
+    conversation_id: Exactly | None = None
+    session_id: Annotated[Exactly | None, Field(description="the session that kept it")] = None
+    subject: Named | None = None
+    source: _Source = None
+
+
+class ForgetQuery(Query):
+    """What to delete: memories that meet everything named, of which there is at least one."""
+
+    user_id: Exactly | None = None
+    agent_id: Exactly | None = None
+    conversation_id: Exactly | None = None
+    session_id: Annotated[Exactly | None, Field(description="the session that kept it")] = None
+    subject: Named | None = None
+    source: _Source = None
 
 
 class ActionsQuery(PageQuery):

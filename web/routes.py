@@ -22,7 +22,7 @@ from web.body import json_body
 from web.bridge import StoreBridge
 from web.catalogue import Catalogue
 from web.depth import QueueDepth
-from web.ids import checked_id
+from web.ids import checked_id, longest_id
 from web.problems import field_errors, refused
 from web.queries import Query
 from web.schemas import Body
@@ -32,6 +32,7 @@ from web.turns import Turns
 from web.vitals import Vitals
 
 T = TypeVar("T")
+Q = TypeVar("Q", bound=Query)
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -113,6 +114,7 @@ IDS_THAT_NAME: Final[Mapping[str, str]] = {
     "schedule_id": "schedule",
     "tool_name": "tool",
     "scope": "budget",
+    "memory_id": "memory",
     "trace_id": "trace",
 }
 
@@ -180,7 +182,7 @@ def ask(bridge: StoreBridge, work: Coroutine[Any, Any, T]) -> T:
 def _path_id(name: str, value: str) -> str:
     """An id from the path; one that cannot be an id is one that is not there."""
     try:
-        return _scope(value) if name == "scope" else checked_id(value)
+        return _scope(value) if name == "scope" else checked_id(value, longest=longest_id(name))
     except ValueError as error:
         raise NotFoundError(IDS_THAT_NAME.get(name, name), value) from error
 
@@ -198,8 +200,13 @@ def _query(model: type[Query]) -> Query:
     repeated = [name for name, values in given.items() if len(values) > 1]
     if repeated:
         raise refused(400, f"give {', '.join(repeated)} only once")
+    return read_query(model, {name: values[0] for name, values in given.items()})
+
+
+def read_query(model: type[Q], given: Mapping[str, Any]) -> Q:
+    """What an address asks for; a value that cannot be read is a 400 that names it."""
     try:
-        return model.model_validate({name: values[0] for name, values in given.items()})
+        return model.model_validate(given)
     except ValidationError as error:
         errors = field_errors(error)
         words = "; ".join(f"{item['field']}: {item['message']}" for item in errors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ from store.search import SearchKind, Sought, search
 from store.tool_pins import list_tool_pins
 from web.api import openapi
 from web.api.budgets import budgets_of_session, budgets_page
+from web.api.memories import memories_page
 from web.api.monikers import moniker_shapes
 from web.api.search import search_shape
 from web.api.table import OPERATIONS
@@ -43,10 +44,11 @@ from web.api.tools import tool_shape
 from web.bridge import StoreBridge
 from web.livetext import live_text
 from web.lookup import find_known
+from web.queries import MemoriesQuery
 from web.recent import last_texts
 from web.replay import cursor_of
 from web.rooms import Room, RoomKind
-from web.routes import Api, ask
+from web.routes import Api, ask, read_query
 from web.shapes import Json, counts, listed_session_shape, many, shape
 
 T = TypeVar("T")
@@ -88,6 +90,10 @@ class StoreViews:
     def budgets(self, *, cursor: str | None, limit: int) -> Json:
         """A page of budgets with what was spent."""
         return ask(self.bridge, _budgets(self.api.db, cursor, limit))
+
+    def memories(self, asked: Mapping[str, str], *, cursor: str | None, limit: int) -> Json:
+        """A page of what agents remember."""
+        return ask(self.bridge, _memories(self.api.db, asked, cursor, limit))
 
     def approvals(self, *, limit: int) -> Json:
         """The questions that were asked first."""
@@ -188,6 +194,12 @@ async def _queue(db: TenantStore, statuses: Sequence[str], cursor: str | None, l
 async def _budgets(db: TenantStore, cursor: str | None, limit: int) -> Json:
     live_cursor = await cursor_of(db, Room(RoomKind.SESSIONS))
     return {**await budgets_page(db, limit=limit, cursor=cursor), "live_cursor": live_cursor}
+
+
+async def _memories(db: TenantStore, asked: Mapping[str, str], cursor: str | None, limit: int) -> Json:
+    live_cursor = await cursor_of(db, Room(RoomKind.SESSIONS))
+    query = read_query(MemoriesQuery, {**asked, "limit": limit, "cursor": cursor})
+    return {**await memories_page(db, query), "live_cursor": live_cursor}
 
 
 async def _approvals(db: TenantStore, limit: int) -> Json:

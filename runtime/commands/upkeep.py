@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.commands.opening import carry_out, living_workers
-from runtime.keeping import upkeep_rules
+from runtime.keeping import upkeep_rules, workspace_keeper
 from runtime.settings import WorkerSettings
 from store.database import Store
 from store.errors import ConflictError
@@ -32,6 +32,9 @@ class _Told:
 
     def debug(self, event: str, **fields: object) -> None:
         """The table says it."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """The last line says it."""
 
     def warning(self, event: str, **fields: object) -> None:
         self.warnings += 1
@@ -59,7 +62,11 @@ async def _upkeep(store: Store, settings: WorkerSettings, *, now: bool) -> int:
     turn = Upkeep(store, rules, told)
     deleted = await turn.retain()
     await turn.once(force=True)
+    keeper = workspace_keeper(store.tenant(), settings, told)
+    removed = 0 if keeper is None else await keeper.once()
     _show(before, await table_figures(store), deleted)
+    if removed:
+        click.echo(f" {removed} {'workspace' if removed == 1 else 'workspaces'} of ended sessions removed")
     return 1 if told.warnings else 0
 
 

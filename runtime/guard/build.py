@@ -15,8 +15,9 @@ from runtime.guard.judging import Principle
 from runtime.guard.limits import Limits, LimitsGate
 from runtime.guard.links import Links, LinksGate
 from runtime.guard.patterns import Pattern, PatternGate
-from runtime.guard.pii import Analyzer, BuiltIn, PiiGate, Presidio, load_presidio
+from runtime.guard.pii import BuiltIn, PiiGate
 from runtime.guard.port import AgentType, Channel, Gate, GateName, RuleId
+from runtime.guard.presidio import Analyzer, Presidio, load_presidio
 from runtime.guard.scoring import Classifier, ScoringGate
 from runtime.guard.secretsgate import Secrets, SecretsGate
 from runtime.llm.port import ChatModel

@@ -1,20 +1,17 @@
-"""The rule for personal data: what can be told from its form and its check digits, or all that Presidio finds."""
+"""The rule for personal data: what can be told from its form and its check digits. `presidio.py` finds more."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from runtime.guard import ids
-from runtime.guard.errors import MissingExtra
 from runtime.guard.port import Allow, Block, Concern, GateName, Passage, Redact, RuleId, Severity, Verdict
-from runtime.guard.spans import Found, settled, settled_aside, spans
+from runtime.guard.spans import Found, settled_aside, spans
 
 RULE = RuleId("pii")
 NAME = GateName("pii")
@@ -55,9 +52,10 @@ class BuiltIn:
 
     async def find(self, text: str) -> list[Found]:
         """Everything of these kinds."""
-        return await settled_aside(text, self._once)
+        return await settled_aside(text, self.once)
 
-    def _once(self, text: str) -> Iterator[Found]:
+    def once(self, text: str) -> Iterator[Found]:
+        """What one look finds; not settled."""
         for kind in PiiKind:
             if kind in self.kinds:
                 yield from _of_kind(kind, text)
@@ -153,55 +151,3 @@ def _is_ip(text: str) -> bool:
     except ValueError:
         return False
     return not (address.is_loopback or address.is_unspecified or address.is_multicast)
-
-
-# --- Presidio --------------------------------------------------------------------------------------------------------
-
-
-class Analyzer(Protocol):
-    """The one method of presidio_analyzer.AnalyzerEngine that is used."""
-
-    def analyze(self, text: str, language: str, score_threshold: float) -> Iterable[Any]:
-        """Results with `start`, `end` and `entity_type`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Presidio:
-    """Finds what Presidio's recognizers find, in a thread of its own: they compute for milliseconds."""
-
-    analyzer: Analyzer
-    language: str = "en"
-    threshold: float = 0.5
-
-    async def find(self, text: str) -> list[Found]:
-        """Everything Presidio is at least `threshold` sure of, besides what the built-in rule finds."""
-        return await asyncio.to_thread(settled, text, self._once)
-
-    def _once(self, text: str) -> Iterator[Found]:
-        yield from BuiltIn()._once(text)
-        for result in self.analyzer.analyze(text=text, language=self.language, score_threshold=self.threshold):
-            label = str(result.entity_type).lower().replace("_", " ")
-            # It may be redacted already: a mark is no name, whatever a recognizer makes of its words.
-            if "⟦" not in text[result.start : result.end]:
-                yield Found(result.start, result.end, label)
-
-
-def load_presidio(language: str = "en") -> Analyzer:
-    """Presidio with a blank pipeline, so with no model to download: its recognizers by form, not those by model.
-
-    Takes seconds. Raises `MissingExtra` when the library is not installed.
-    """
-    try:
-        presidio = importlib.import_module("presidio_analyzer")
-        engines = importlib.import_module("presidio_analyzer.nlp_engine")
-        spacy = importlib.import_module("spacy")
-    except ModuleNotFoundError as missing:
-        raise MissingExtra(
-            f"governance.yaml asks for pii.engine: presidio, but {missing.name} is not installed: install "
-            "presidio-analyzer, or write engine: builtin"
-        ) from missing
-    engine = engines.SpacyNlpEngine()
-    engine.nlp = {language: spacy.blank(language)}  # an engine with pipelines does not load (and download) any
-    analyzer: Analyzer = presidio.AnalyzerEngine(nlp_engine=engine, supported_languages=[language])
-    return analyzer

@@ -139,7 +139,8 @@ def _digest(asked: Any) -> str:
 
 
 def _told(reply: Json) -> Json:
-    return {name: reply[name] for name in _TOLD_OF_REPLIES if name in reply}
+    told = {name: reply[name] for name in _TOLD_OF_REPLIES if name in reply}
+    return {**told, "provider": reply["attempts"][-1]["provider"]} if reply.get("attempts") else told
 
 
 _NO_EMBEDDER = (

@@ -22,7 +22,6 @@ from runtime.ports import Json, MonikerError
 from runtime.stepcalls import StepCalls
 from store import memories
 from store.database import TenantStore
-from store.ids import MemoryId
 from store.jsontext import json_dumps
 from store.memories import NEVER, Allowed, MemoryKind, MemoryVector, Wanted
 from store.tablesearch import Scored
@@ -89,12 +88,13 @@ class StepMemory:
         name = self._key("remember", key)
         said = [text, kind, subject, source, data, sorted(bound_to), self._place.user_id]
         digest = _digest(said)
+        session = self._calls.session
         memory = memories.Memory(
-            memory_id=MemoryId(f"{self._calls.call_key(name)}:{digest[:12]}"),
+            memory_id=memories.memory_id_of(session.session_id, session.tried_from, json_dumps([name, digest])),
             created_at=self._calls.clock.now(),
             kind=kind,
             subject=subject,
-            session_id=self._calls.session.session_id,
+            session_id=session.session_id,
             agent_id=place.agent_id,
             user_id=place.user_id,
             conversation_id=place.conversation_id,

@@ -40,11 +40,20 @@ def tool_offer(db: TenantStore, path: Path | None, data_folder: Path | None, mor
     return ToolOffer(tools, _grants(file, path, {tool.name: tool for tool in tools}))
 
 
+def workspaces_of(path: Path | None, data_folder: Path | None) -> Workspaces | None:
+    """Where the tools of the file at `path` keep agents' files; None where there is no place. Makes no folder."""
+    return _workspaces(ToolsFile() if path is None else read_tools(path), data_folder)
+
+
+def _workspaces(file: ToolsFile, data_folder: Path | None) -> Workspaces | None:
+    root = file.workspace.root or (None if data_folder is None else data_folder / WORKSPACES)
+    return None if root is None else Workspaces(root, file.workspace.limits())
+
+
 def _builtin(db: TenantStore, file: ToolsFile, data_folder: Path | None) -> Iterator[Tool]:
     yield from (clock, calculator, run_python, search_history_tool(db), *memory_tools(_memory_of))
-    root = file.workspace.root or (None if data_folder is None else data_folder / WORKSPACES)
-    if root is not None:
-        yield file_system_tool(Workspaces(root, file.workspace.limits()))
+    if (workspaces := _workspaces(file, data_folder)) is not None:
+        yield file_system_tool(workspaces)
     if (entry := file.fetch) is not None:
         yield fetch_tool(Fetcher(), entry.rules(), text_chars=entry.text_chars, gated=entry.ask_when_tainted)
 

@@ -7,7 +7,7 @@ collector does not answer it waits and tries again; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from store.clock import Clock
@@ -21,7 +21,8 @@ from store.tracing import Trace
 
 NAME: Final = "otel"
 _WINDOW: Final = 20
-_BATCH: Final = 20
+#: spans in a request, unless one trace has more: some MB, where collectors refuse what is over 20
+_BATCH_SPANS: Final = 2000
 _EVERY_S: Final = 1.0
 _FIRST_WAIT_S: Final = 1.0
 _LONGEST_WAIT_S: Final = 60.0
@@ -32,6 +33,10 @@ class Collector(Protocol):
 
     async def send(self, traces: Sequence[Trace]) -> bool:
         """Whether the collector has taken them."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is under way; nothing is sent afterwards. What was not taken is sent by the next exporter."""
         ...
 
 
@@ -58,14 +63,20 @@ class TraceExporter:
         self._wait_s = 0.0
 
     async def run(self) -> None:
-        """Send until cancelled."""
-        while True:
-            try:
-                while self._may_run() and await self.send_next():
-                    pass
-            except StoreError as error:
-                self._log.warning("traces cannot be read for export; trying again", error=str(error))
-            await self._clock.sleep(max(_EVERY_S, self._wait_s))
+        """Send until cancelled; the collector is closed then."""
+        try:
+            while True:
+                await self._send_all()
+                await self._clock.sleep(max(_EVERY_S, self._wait_s))
+        finally:
+            self._collector.close()
+
+    async def _send_all(self) -> None:
+        try:
+            while self._may_run() and await self.send_next():
+                pass
+        except StoreError as error:
+            self._log.warning("traces cannot be read for export; trying again", error=str(error))
 
     async def send_next(self) -> bool:
         """Send the traces of the next commits; False when there are none, or they were not taken."""
@@ -75,9 +86,8 @@ class TraceExporter:
         if since == newest:
             return False
         rows = await traces_since(self._db, since, limit_versions=_WINDOW)
-        traces = [row.item for row in rows]
-        for start in range(0, len(traces), _BATCH):
-            if not await self._taken(traces[start : start + _BATCH]):
+        for batch in _batches([row.item for row in rows]):
+            if not await self._taken(batch):
                 return False
         self._visit("otel.before_place")
         await save_place(self._db, NAME, {TRACES.name: min(newest, since + _WINDOW)}, epoch=self._epoch())
@@ -90,3 +100,16 @@ class TraceExporter:
         self._wait_s = min(_LONGEST_WAIT_S, max(_FIRST_WAIT_S, self._wait_s * 2))
         self._log.warning("the collector did not take traces; they are sent again", in_s=self._wait_s)
         return False
+
+
+def _batches(traces: Sequence[Trace]) -> Iterator[list[Trace]]:
+    batch: list[Trace] = []
+    spans = 0
+    for trace in traces:
+        spans += len(trace.spans)
+        if batch and spans > _BATCH_SPANS:
+            yield batch
+            batch, spans = [], len(trace.spans)
+        batch.append(trace)
+    if batch:
+        yield batch

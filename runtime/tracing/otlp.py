@@ -7,7 +7,7 @@ OTEL_RESOURCE_ATTRIBUTES, ...).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.errors import SettingError
@@ -16,7 +16,7 @@ from store.tracing import Trace
 
 _MISSING = (
     "STEPWELL_OTEL=1: the packages opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http are not installed; "
-    "install both with pip, or unset STEPWELL_OTEL"
+    "install both with `.venv/bin/pip install --require-hashes -r requirements-otel.txt`, or unset STEPWELL_OTEL"
 )
 
 
@@ -42,9 +42,19 @@ class OtlpCollector:
         self._exporter = exporter
         self._resource = resource
 
+    @property
+    def resource(self) -> Mapping[str, Any]:
+        """What every request says of this process."""
+        attributes: Mapping[str, Any] = self._resource.attributes
+        return attributes
+
     async def send(self, traces: Sequence[Trace]) -> bool:
         """Whether the collector has taken them; the exporter itself tries again for a while."""
         return await asyncio.to_thread(self._send, traces)
+
+    def close(self) -> None:
+        """End the pauses between the tries of a request that is under way; the request itself is waited for."""
+        self._exporter.shutdown()
 
     def _send(self, traces: Sequence[Trace]) -> bool:
         from opentelemetry.sdk.trace.export import SpanExportResult

@@ -62,6 +62,7 @@ LISTS = {
     "queue": "/queue",
     "budgets": "/budgets",
     "tools": "/tools",
+    "memories": "/memories",
     "dead actions": "/queue?status=dead",
     "api": "/docs",
 }

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import agents
+from runtime.tools.workspace.scopes import folder_name
 from store import filters
 from store.agent_state import find_agent_state, states_of
 from store.agent_steps import StepFilter, journal_of, list_agent_steps
@@ -87,6 +88,31 @@ async def test_upkeep_works_beside_a_worker_but_not_with_now(db: TenantStore, tm
         await child.ready()
         assert "agent_steps" in await agents_py(tmp_path, "upkeep")
         assert "stop it, or leave --now out" in await agents_py(tmp_path, "upkeep", "--now", code=2)
+        assert await child.ended() == 0
+
+
+def _files_of(folder: Path, *sessions: str) -> Path:
+    """Give sessions a file each; the folder that their workspaces are in."""
+    private = folder / "data" / "workspaces" / "private"
+    for name in sessions:
+        (private / folder_name(name)).mkdir(parents=True)
+        (private / folder_name(name) / "plan.md").write_text("kept")
+    return private
+
+
+async def test_upkeep_removes_the_files_of_sessions_that_ended_long_enough_ago(db: TenantStore, tmp_path: Path) -> None:
+    private = _files_of(tmp_path, "s0", "s1", "nobody")
+    assert "removed" not in await agents_py(tmp_path, "upkeep")
+    assert len(os.listdir(private)) == 3
+    said = await agents_py(tmp_path, "upkeep", STEPWELL_KEEP_WORKSPACES_DAYS="0.0000001")
+    assert "2 workspaces of ended sessions removed" in said
+    assert os.listdir(private) == [folder_name("nobody")]
+
+
+async def test_a_worker_removes_them_too(db: TenantStore, tmp_path: Path) -> None:
+    private = _files_of(tmp_path, "s0", "nobody")
+    async with forked_worker(tmp_path, env={"STEPWELL_KEEP_WORKSPACES_DAYS": "0.0000001"}) as child:
+        await eventually(lambda: os.listdir(private) == [folder_name("nobody")], 60)
         assert await child.ended() == 0
 
 

@@ -77,11 +77,13 @@ async def test_a_session_tells_jokes_and_a_follower_sees_each_of_them_once(
         assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5])
-async def test_no_turn_fails_while_the_store_is_busy(objects: ObjectStore, tmp_path: Path, share: float) -> None:
+@pytest.mark.parametrize(("share", "turns"), [(0.1, 4), (0.5, 2)])
+async def test_no_turn_fails_while_the_store_is_busy(
+    objects: ObjectStore, tmp_path: Path, share: float, turns: int
+) -> None:
     async with cloud(objects, tmp_path, STEPWELL_REQUEST_S="60") as it:
         it.proxy.faults = Faults(slow_down=share)
-        asked = [it.api.start("echo", config={"text": "busy", "steps": 3}) for _ in range(4)]
+        asked = [it.api.start("echo", config={"text": "busy", "steps": 3}) for _ in range(turns)]
         sessions = await asyncio.gather(*asked)
         await eventually(lambda: _all_done(it.api, sessions), 200, 0.5)
         it.proxy.heal()
@@ -116,7 +118,7 @@ async def _asked(url: str, path: str, body: Any = None) -> tuple[int, str, str |
 
 async def test_away_for_a_moment_nobody_notices(objects: ObjectStore, tmp_path: Path) -> None:
     async with cloud(objects, tmp_path, STEPWELL_REQUEST_S="60") as it:
-        session_id = await it.api.start("echo", config={"text": "on and on", "steps": 20, "delay_s": 0.1})
+        session_id = await it.api.start("echo", config={"text": "on and on", "steps": 12, "delay_s": 0.2})
         await it.api.has_steps(session_id, 3)
         it.proxy.kill()
         asked = asyncio.create_task(it.api.start("echo", config={"text": "asked meanwhile"}))
@@ -125,7 +127,7 @@ async def test_away_for_a_moment_nobody_notices(objects: ObjectStore, tmp_path: 
         it.proxy.heal()
         await it.api.becomes(await asked, "done")
         await it.api.becomes(session_id, "done")
-        assert [step["iteration"] for step in await it.api.steps(session_id)] == list(range(20))
+        assert [step["iteration"] for step in await it.api.steps(session_id)] == list(range(12))
         assert "lost its store" not in it.dashboard.errors()
 
 
@@ -135,7 +137,7 @@ async def test_away_for_long_requests_are_refused_and_sessions_go_on_by_themselv
 ) -> None:
     async with cloud(objects, tmp_path, STEPWELL_PATIENCE_S="1", STEPWELL_REQUEST_S="3") as it:
         api, url = it.api, it.dashboard.url
-        session_id = await api.start("echo", config={"text": "on and on", "steps": 40, "delay_s": 0.1})
+        session_id = await api.start("echo", config={"text": "on and on", "steps": 14, "delay_s": 0.3})
         await api.has_steps(session_id, 3)
         if how == "gone":
             it.proxy.kill()
@@ -153,7 +155,7 @@ async def test_away_for_long_requests_are_refused_and_sessions_go_on_by_themselv
         it.proxy.heal()
         await eventually(lambda: _is_ready(url), 60, 0.2)
         await eventually(lambda: _is(api, session_id, "done"), 120, 0.5)
-        assert [step["iteration"] for step in await api.steps(session_id)] == list(range(40))
+        assert [step["iteration"] for step in await api.steps(session_id)] == list(range(14))
         again = await api.start("echo", config={"text": "after it"})
         await eventually(lambda: _is(api, again, "done"), 60, 0.2)
         counts = (await api.get("/api/queue?limit=1"))["counts"]

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from runtime.errors import SettingError
-from runtime.keeping import upkeep_rules
+from runtime.keeping import upkeep_rules, workspace_keeper
 from runtime.settings import WorkerSettings, worker_settings
+from store.database import open_store
+from store.options import StoreOptions
 from store.retention import RetentionRules
+from store.testing import CountingIds, FrozenClock
 
 
 def test_the_settings_say_how_much_stays() -> None:
@@ -39,3 +43,13 @@ def test_a_value_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, n
 
     with pytest.raises(SettingError, match=f"STEPWELL_KEEP_{name}='{value}'"):
         worker_settings()
+
+
+async def test_workspaces_are_looked_after_unless_all_are_kept(tmp_path: Path) -> None:
+    store = await open_store(StoreOptions(str(tmp_path / "data")), clock=FrozenClock(), ids=CountingIds())
+    for days, looked_after in {30.0: True, 0.0: False}.items():
+        settings = WorkerSettings(data=str(tmp_path / "data"), keep_workspaces_days=days)
+        assert (workspace_keeper(store.tenant(), settings, None) is not None) is looked_after
+    bucket = WorkerSettings(data="s3://bucket/x")  # no folder, and no file that names one
+    assert workspace_keeper(store.tenant(), bucket, None) is None
+    await store.close()

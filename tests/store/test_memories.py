@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from store.database import Store, TenantStore, open_store
 from store.erasure import Erasure
-from store.errors import BadRowError, NotFoundError
-from store.ids import MemoryId, TenantId
+from store.errors import BadFilterError, BadRowError, NotFoundError
+from store.ids import MemoryId, SessionId, TenantId
 from store.memories import (
     MAX_TEXT_CHARS,
     Allowed,
@@ -23,9 +24,12 @@ from store.memories import (
     MemoryVector,
     Wanted,
     delete_memories,
+    find_memories,
     get_memory,
+    iteration_of,
     list_memories,
     memories_of,
+    memory_id_of,
     recall_memories,
     write_memory,
 )
@@ -114,6 +118,20 @@ async def test_an_expired_memory_is_found_no_more_and_then_deleted(db: TenantSto
     assert [(bite.table, bite.rows) for bite in bites] == [("memories", 1)]
 
 
+@pytest.mark.parametrize("session", ["s", "a:b", "9:9", "", ":"])
+def test_an_id_says_the_step_that_a_memory_was_kept_in(session: str) -> None:
+    memory_id = memory_id_of(SessionId(session), 7, "call " * 1_000)
+    assert len(memory_id) <= len(session) + 64
+    assert memory_id == memory_id_of(SessionId(session), 7, "call " * 1_000)
+    assert memory_id != memory_id_of(SessionId(session), 7, "another \ud800/..")
+    assert iteration_of(a_memory(memory_id, session_id=session)) == 7
+
+
+@pytest.mark.parametrize("memory_id", ["m", "s", "s:", "s:x:1", "s:-1:x", "s:²:x", "other:3:x"])
+def test_an_id_that_was_made_elsewhere_says_nothing(memory_id: str) -> None:
+    assert iteration_of(a_memory(memory_id, session_id="s")) is None
+
+
 # --- found by words ---
 
 
@@ -145,6 +163,22 @@ async def test_rows_that_came_after_the_index_was_built_are_found_too(db: Tenant
 async def test_the_rarest_word_counts_most(db: TenantStore) -> None:
     await write(db, *(a_memory(f"m{n}", "common words here") for n in range(20)), a_memory("x", "common heron here"))
     assert (await recalled(db, "common heron"))[0] == "x"
+
+
+async def test_what_holds_the_words_is_found_in_pages_best_first(db: TenantStore) -> None:
+    await write(db, *(a_memory(f"m{n}", "A heron.", created_at=START + timedelta(seconds=n)) for n in range(5)))
+    await write(db, a_memory("best", "Heron heron."), a_memory("none", "A well."))
+    found, cursor, more = [], None, True
+    while more:
+        page = await find_memories(db, "HERON?", EVERYTHING, limit=2, cursor=cursor)
+        assert len(page.items) <= 2
+        found += [memory.memory_id for memory in page.items]
+        cursor, more = page.next_cursor, page.next_cursor is not None
+    assert found == ["best", "m4", "m3", "m2", "m1", "m0"]
+    assert (await find_memories(db, "?!", EVERYTHING)).items == ()
+    for cursor in ("x", (await list_memories(db, EVERYTHING, limit=1)).next_cursor):
+        with pytest.raises(BadFilterError):
+            await find_memories(db, "heron", EVERYTHING, cursor=cursor)
 
 
 HOSTILE = [
@@ -305,6 +339,28 @@ async def test_they_are_deleted_by_what_they_are_about_and_from(db: TenantStore)
     assert [memory.memory_id for memory in (await list_memories(db, EVERYTHING)).items] == ["kept"]
     with pytest.raises(ValueError, match="forget everything"):
         await delete_memories(db)
+
+
+NAMED = st.fixed_dictionaries(
+    {},
+    optional={name: st.sampled_from(["a", "b", "' or 1=1"]) for name in ("user_id", "agent_id", "conversation_id")}
+    | {name: st.sampled_from(["s", "a"]) for name in ("session_id", "subject", "source")},
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(NAMED, max_size=5), named=NAMED.filter(bool))
+async def test_a_name_deletes_what_the_list_shows_for_it(
+    db: TenantStore, rows: list[dict[str, Any]], named: dict[str, Any]
+) -> None:
+    if (await list_memories(db, EVERYTHING, limit=1)).items:
+        await memories_of(db).delete(Allowed().condition() | ~Allowed().condition())
+    await write(db, *(a_memory(f"m{n}", **row) for n, row in enumerate(rows)))
+    shown = {memory.memory_id for memory in (await list_memories(db, Wanted(None, **named))).items}
+    assert shown == {f"m{n}" for n, row in enumerate(rows) if {"session_id": "s", **row}.items() >= named.items()}
+    assert await delete_memories(db, **named) == len(shown)
+    left = {memory.memory_id for memory in (await list_memories(db, EVERYTHING)).items}
+    assert left == {f"m{n}" for n in range(len(rows))} - shown
 
 
 async def test_nobody_deletes_what_he_may_not_see(db: TenantStore) -> None:

@@ -19,10 +19,14 @@ from store.enqueueing import NewAction, enqueue
 from store.errors import StoreUnavailableError, StoreUnsafeError
 from store.ids import SessionId
 from store.marks import mark_action_processed_async
+from store.memories import Wanted, delete_memories, list_memories, memories_of
 from store.options import StoreOptions
 from store.schema import AGENT_STEPS
+from store.upkeep import Upkeep, UpkeepRules
 from tests.faultproxy import FaultProxy, Faults, fault_proxy
 from tests.objectstore import ObjectStore, aws, object_store
+from tests.store.rows import a_memory
+from tests.store.test_memories import Told
 from tests.support import eventually
 from tests.web.kit import state, step
 
@@ -110,6 +114,26 @@ async def test_two_processes_may_make_a_new_store_at_once(cloud: Cloud) -> None:
     assert {await one.tables[AGENT_STEPS.name].rows() for one in opened} == {3}
     for one in opened:
         await one.close()
+
+
+async def test_a_deleted_memory_is_out_of_the_bucket(cloud: Cloud, store: Store) -> None:
+    """There is no sign of a deletion beside the table: every change of it is taken for one."""
+    secret, db = "zanzibarquince", store.tenant()
+    for start in (0, 10):
+        await memories_of(db).insert_missing([a_memory(f"m{n}", f"Filling {n}.") for n in range(start, start + 10)])
+    await memories_of(db).insert_missing([a_memory("secret", f"It is {secret}.", subject=secret, source=secret)])
+    upkeep = Upkeep(store, UpkeepRules(keep=timedelta(milliseconds=1)), Told())
+    await upkeep.once(force=True)
+    held = cloud.objects.holding(store.options.url, secret)
+    assert any("/data/" in name for name in held)
+    indexes = cloud.objects.names(store.options.url, "memories.lance/_indices/")
+    assert await delete_memories(db, ids=["secret"]) == 1
+    assert cloud.objects.holding(store.options.url, secret) != []
+    await upkeep.once(force=True)
+    assert cloud.objects.holding(store.options.url, secret) == []
+    # the words of an index are packed, so that a look at the bytes proves nothing: none of the old ones is left
+    assert not indexes & cloud.objects.names(store.options.url, "memories.lance/_indices/")
+    assert len((await list_memories(db, Wanted(None))).items) == 20
 
 
 async def test_a_watch_sees_another_ones_commit_and_outlives_an_outage(cloud: Cloud, store: Store) -> None:

@@ -58,6 +58,26 @@ def test_spans_follow_each_other_below_their_step() -> None:
     assert trace.spans[3]["start_ms"] == 998.0
 
 
+def test_calls_of_one_span_kind_are_told_apart_by_a_fact_and_embeddings_are_paid_for() -> None:
+    used = {"model": "minor", "usage": {"input_tokens": 5}, "cost": "0.5"}
+    calls = [
+        a_record(event_seq=1, key="llm:1", kind="model", usage={"model": "gemma"}),
+        a_record(event_seq=2, key="embed:1", kind="embed", usage=used),
+        a_record(event_seq=3, key="embed:2", kind="failed", result={"kind": "embed", "error": "OSError: no"}),
+        a_record(event_seq=4, key="memory:1", kind="remember"),
+        a_record(event_seq=5, key="memory:2", kind="recall"),
+    ]
+    trace = made(steps=[a_step()], records=calls)
+    assert [(span["kind"], span["facts"].get("kind")) for span in trace.spans[2:]] == [
+        ("model", None),
+        ("model", "embed"),
+        ("model", "embed"),
+        ("recall", "remember"),
+        ("recall", None),
+    ]
+    assert (trace.calls, trace.input_tokens, trace.cost) == (2, 5, 0.5)
+
+
 def test_what_was_used_is_summed_by_model() -> None:
     usage = {"model": "m", "usage": {"input_tokens": 5, "output_tokens": 2}, "cost": "0.10"}
     calls = [a_record(event_seq=n, seq=n, kind="model", usage=usage) for n in (1, 2)]

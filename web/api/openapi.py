@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from web.ids import id_schema
+from web.ids import id_schema, longest_id
 from web.problems import PROBLEM_TYPE
 from web.routes import Many, One, Operation
 from web.shapes import Json, shown_fields
@@ -123,7 +123,7 @@ def _operation(operation: Operation, schemas: _Schemas) -> Json:
 
 def _path_parameters(operation: Operation) -> list[Json]:
     names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
-    return [{"name": name, "in": "path", "required": True, "schema": id_schema()} for name in names]
+    return [{"name": name, "in": "path", "required": True, "schema": id_schema(longest_id(name))} for name in names]
 
 
 def _query_parameters(operation: Operation) -> list[Json]:

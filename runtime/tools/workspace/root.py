@@ -81,13 +81,25 @@ def changing(base: Path, inside: Sequence[str]) -> Iterator[int]:
 
     The lock goes with the process that dies. What it was building is cleared away here, before it could be shown.
     """
-    with opened(base, inside) as root:
-        fcntl.flock(root, fcntl.LOCK_EX)
+    with _locked(base, inside) as root:
         clear_staging(root)
         try:
             yield root
         finally:
             clear_staging(root)
+
+
+@contextlib.contextmanager
+def _locked(base: Path, inside: Sequence[str]) -> Iterator[int]:
+    """The root, locked. One that was taken away while the lock was waited for is not it: what is written there goes."""
+    while True:
+        with opened(base, inside) as root:
+            fcntl.flock(root, fcntl.LOCK_EX)
+            with opened(base, inside) as now:
+                still_there = os.path.samestat(os.fstat(root), os.fstat(now))
+            if still_there:
+                yield root
+                return
 
 
 @contextlib.contextmanager

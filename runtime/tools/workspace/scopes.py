@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from string import ascii_lowercase, digits
 
@@ -13,6 +14,14 @@ from runtime.tools.workspace.workspace import Workspace
 
 _KEPT = frozenset(ascii_lowercase + digits + "-")
 LONGEST = 120
+_WRITTEN, _HASHED = "i-", "h-"
+
+
+class Scope(StrEnum):
+    """Who sees a workspace; also the name of the folder that all of a scope are in."""
+
+    PRIVATE = "private"  # one session
+    SHARED = "shared"  # all sessions of a project
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +33,11 @@ class Workspaces:
 
     def private(self, session_id: str) -> Workspace:
         """The files that only one session sees."""
-        return Workspace(self.folder, inside=("private", folder_name(session_id)), limits=self.limits)
+        return Workspace(self.folder, inside=(Scope.PRIVATE, folder_name(session_id)), limits=self.limits)
 
     def shared(self, project_id: str) -> Workspace:
         """The files that all sessions of a project see."""
-        return Workspace(self.folder, inside=("shared", folder_name(project_id)), limits=self.limits)
+        return Workspace(self.folder, inside=(Scope.SHARED, folder_name(project_id)), limits=self.limits)
 
 
 def folder_name(id_: str) -> str:
@@ -42,4 +51,22 @@ def folder_name(id_: str) -> str:
         raise PathRefusedError("the id of a workspace is empty: give the session's or the project's id")
     data = id_.encode("utf-8", "surrogatepass")
     name = "".join(chr(byte) if chr(byte) in _KEPT else f"_{byte:02x}" for byte in data)
-    return f"i-{name}" if len(name) <= LONGEST else f"h-{hashlib.sha256(data).hexdigest()}"
+    return f"{_WRITTEN}{name}" if len(name) <= LONGEST else f"{_HASHED}{hashlib.sha256(data).hexdigest()}"
+
+
+def id_of(name: str) -> str | None:
+    """The id that `folder_name` made a name of; None for a hashed one and for what is no such name."""
+    if not name.startswith(_WRITTEN):
+        return None
+    first, *rest = name.removeprefix(_WRITTEN).split("_")
+    try:
+        found = first + "".join(f"{chr(int(part[:2], 16))}{part[2:]}" for part in rest)
+        id_ = found.encode("latin-1").decode("utf-8", "surrogatepass")
+        return id_ if id_ and folder_name(id_) == name else None
+    except ValueError:  # not made here
+        return None
+
+
+def is_hashed(name: str) -> bool:
+    """Whether a name stands for an id that is too long to be written in it."""
+    return name.startswith(_HASHED)

@@ -12,8 +12,8 @@ from runtime.guard.errors import GovernanceError, MissingExtra, PatternError, Se
 from runtime.guard.fake import ScriptedModel
 from runtime.guard.governance import Governance, load, parse
 from runtime.guard.judgement import Outcome
-from runtime.guard.pii import Analyzer
 from runtime.guard.port import AgentType, Channel, Passage
+from runtime.guard.presidio import Analyzer
 from runtime.testing import FakeClock
 
 CANARY = "velvet-otter-9917-harbour"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.guard import ids, pii
-from runtime.guard.errors import MissingExtra
-from runtime.guard.pii import BuiltIn, PiiAction, PiiGate, PiiKind, Presidio, load_presidio
+from runtime.guard.pii import BuiltIn, PiiAction, PiiGate, PiiKind
 from runtime.guard.port import (
     AgentType,
     Allow,
@@ -121,42 +118,3 @@ async def test_the_gate_does_what_it_was_told_and_never_quotes() -> None:
     assert concern == Concern("personal data: email", pii.RULE, Severity.HIGH)
     assert block == Block("personal data: email", pii.RULE)
     assert await PiiGate(BuiltIn()).judge(Passage("hi", Channel.OUTPUT, AgentType("a"), "s")) == Allow()
-
-
-@dataclass
-class Result:
-    """A result in Presidio's shape."""
-
-    start: int
-    end: int
-    entity_type: str
-
-
-class Names:
-    """An analyzer that knows one name."""
-
-    def analyze(self, text: str, language: str, score_threshold: float) -> list[Result]:
-        at = text.find("Jane Doe")
-        return [Result(at, at + 8, "PERSON_NAME")] if at >= 0 else []
-
-
-async def test_what_presidio_finds_is_added_to_the_built_in_rule() -> None:
-    text = "Jane Doe, jane@example.com"
-    result = await Presidio(Names()).find(text)
-    assert [(one.label, text[one.start : one.end]) for one in result] == [
-        ("person name", "Jane Doe"),
-        ("email", "jane@example.com"),
-    ]
-
-
-def test_presidio_that_is_not_installed_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
-    with pytest.raises(MissingExtra, match="install presidio-analyzer, or write engine: builtin"):
-        load_presidio()
-
-
-async def test_the_real_presidio_finds_by_form_where_it_is_installed() -> None:
-    pytest.importorskip("presidio_analyzer", reason="the extra is not installed: the adapter is tried with a stand-in")
-    text = "write to ann@example.org or call +1 212 555 0143"
-    found = await Presidio(load_presidio()).find(text)
-    assert "ann@example.org" in [text[one.start : one.end] for one in found]

@@ -14,7 +14,16 @@ import pytest
 
 from runtime.llm.money import CallCosts
 from runtime.llm.offline import OfflineModel
-from runtime.llm.port import ChatReply, ChatRequest, EmbeddingReply, LlmError, LlmErrorKind, StreamRestart, Usage
+from runtime.llm.port import (
+    Attempt,
+    ChatReply,
+    ChatRequest,
+    EmbeddingReply,
+    LlmError,
+    LlmErrorKind,
+    StreamRestart,
+    Usage,
+)
 from runtime.llm.structured import ask_json
 from runtime.testing import FakeLog, ScriptedModel
 from runtime.tokens import TokenFeed
@@ -133,6 +142,22 @@ async def test_calls_side_by_side_are_told_apart(tmp_path: Path) -> None:
         ctx = desk.step()
         await asyncio.gather(ctx.llm.live(asked("a")), ctx.llm.live(asked("b")))
         assert shown(await pieces(desk.db)) == {1: "first", 2: "second"}
+
+
+class Pooled(ScriptedModel):
+    """Answered by the second provider that was asked."""
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        away = Attempt(provider="away", model="m", key_fingerprint=None, kind=LlmErrorKind.TIMEOUT, latency_ms=1.0)
+        attempts = (away, away.model_copy(update={"provider": "vault", "kind": None}))
+        return (await super().chat(request)).model_copy(update={"attempts": attempts})
+
+
+async def test_a_record_tells_who_answered(tmp_path: Path) -> None:
+    async with desk_with(tmp_path, Pooled("so")) as desk:
+        await desk.step().llm.chat(asked("a"))
+        (record,) = await list_records(desk.db, desk.session.session_id, 0)
+        assert record.usage["provider"] == "vault"
 
 
 async def test_vectors_are_records(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from openapi_spec_validator import validate
 
 from store import TenantStore, append_agent_step, save_agent, upsert_agent_state
 from store.ids import AgentId
+from store.memories import memories_of
+from tests.store.rows import a_memory
 from tests.web.api.test_approvals import asking
 from tests.web.kit import START, Caller, state, step
 from web.api.table import OPERATIONS
@@ -29,6 +31,7 @@ NOT_API = (
     "/queue",
     "/budgets",
     "/tools",
+    "/memories",
     "/metrics",
 )
 
@@ -81,6 +84,7 @@ def test_answers_have_the_described_shapes(
 ) -> None:
     run(upsert_agent_state(db, [state("s1", wake_at=START), asking("s2")]))
     run(append_agent_step(db, step("s1", 0)))
+    run(memories_of(db).insert_missing([a_memory("m", user_id="mia"), a_memory("n", user_id="mia")]))
     run(save_agent(db, AgentId("echo"), "echo", {}))
     made = api.post("/api/agents", {"moniker": "echo", "task": "t"})
     thread = api.post("/api/conversations", {"title": "t", "created_by": "u", "conversation_id": "c1"}, 201)
@@ -117,6 +121,10 @@ def test_answers_have_the_described_shapes(
         ("get", "/api/queue", "200"): api.get("/api/queue"),
         ("get", "/api/queue/{action_id}", "200"): api.get(f"/api/queue/{told['action_id']}"),
         ("get", "/api/monikers", "200"): api.get("/api/monikers"),
+        ("get", "/api/memories", "200"): api.get("/api/memories"),
+        ("get", "/api/memories/{memory_id}", "200"): api.get("/api/memories/m"),
+        ("delete", "/api/memories/{memory_id}", "200"): api.client.delete("/api/memories/m").json,
+        ("delete", "/api/memories", "200"): api.client.delete("/api/memories?user_id=mia").json,
         ("get", "/healthz", "200"): api.get("/healthz"),
         ("get", "/readyz", "200"): api.get("/readyz"),
     }

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from runtime.tools.workspace.files import Files
 from runtime.tools.workspace.port import Limits
+from runtime.tools.workspace.removing import claim
 
 CALLS = ("open", "stat", "mkdir", "rename", "unlink", "rmdir", "listdir", "write", "fsync", "close")
 OLD, NEW = "old\n" * 2_000, "new\n" * 3_000
@@ -28,7 +29,15 @@ CHANGES: dict[str, Callable[[Files], object]] = {
     "move": lambda files: files.move("d", "moved", False, False),
     "copy": lambda files: files.copy("d", "copied", False, False),
     "delete": lambda files: files.delete("d", True),
+    "take_away": lambda files: _taken_away(files, "d"),
 }
+
+
+def _taken_away(files: Files, name: str) -> None:
+    held = claim(files.base, (), name)
+    if held is not None:
+        held.take_away()
+        held.close()
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ ALLOWED = {
     "move": [OLD, {"moved/a": "old8000", "moved/e/b": "old8000"}],
     "copy": [OLD, {**OLD, "copied/a": "old8000", "copied/e/b": "old8000"}],
     "delete": [OLD, {}],
+    "take_away": [OLD, {}],
 }
 
 

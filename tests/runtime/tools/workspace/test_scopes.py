@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.tools.workspace.errors import NotThereError, PathRefusedError
-from runtime.tools.workspace.scopes import LONGEST, Workspaces, folder_name
+from runtime.tools.workspace.scopes import LONGEST, Workspaces, folder_name, id_of, is_hashed
 from tests.support import examples
 
 ODD = [
@@ -52,6 +52,20 @@ def test_odd_ids_do_not_meet() -> None:
 def test_two_ids_share_no_folder(one: str, other: str) -> None:
     assert (folder_name(one) == folder_name(other)) == (one == other)
     assert folder_name(one) == folder_name(one).casefold()
+
+
+@examples(500)
+@given(one=st.text(min_size=1, max_size=60) | st.sampled_from(ODD))
+def test_an_id_is_read_back_from_its_folder(one: str) -> None:
+    name = folder_name(one)
+    assert id_of(name) == (None if is_hashed(name) else one)
+
+
+@examples(500)
+@given(name=st.text(st.sampled_from("aé_25fF-"), max_size=8).map(lambda rest: f"i-{rest}") | st.text(max_size=8))
+def test_a_name_that_was_not_made_here_is_nobodys(name: str) -> None:
+    found = id_of(name)
+    assert found is None or folder_name(found) == name
 
 
 def test_the_empty_id_is_refused() -> None:
