@@ -26,4 +26,4 @@ def test_a_check_is_built_by_the_first_call_and_is_the_same() -> None:
 def test_the_client_of_remote_catalogues_still_checks_what_it_is_given() -> None:
     assert "store.loading" in sys.modules
     with pytest.raises(pydantic.ValidationError):
-        TableApi(api_client=object()).drop_table(id=7)
+        TableApi(api_client=object()).drop_table(id=7)  # type: ignore[arg-type]
