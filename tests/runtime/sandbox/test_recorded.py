@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ said
 async def test_an_answer_that_a_gate_keeps_back_taints_the_session_all_the_same(tmp_path: Path) -> None:
     code = 'try:\n    p = page("BLOCK ME")\nexcept PermissionError:\n    p = "kept back"\n[p, pay(2)]'
     runs = Runs(code, "page", "pay")
-    async with Shop(tmp_path, runs, guard=guarding(Channel.TOOL_OUTPUT)) as (shop, shopping, action):
+    async with Shop(tmp_path, runs, guard=guarding(Channel.TOOL_OUTPUT)) as (shop, _, action):
         asked = await question(shop)
         assert (asked.kind, asked.about["arguments"]) == ("tool_call", {"price": 2})
         await shop.done(await answered(shop, asked, Decision.APPROVE), action)
@@ -240,7 +241,7 @@ async def test_doubts_about_a_programs_call_and_its_answer_wait_for_people_over_
             seen.append((asked.kind, asked.about.get("channel")))
             await shop.restart()
             await answered(shop, await question(shop), Decision.APPROVE)
-            await eventually(lambda: _is_other(shop, asked))
+            await eventually(partial(_is_other, shop, asked))
         await shop.done(action)
         assert seen == [("concern", "tool_arguments"), ("tool_call", None), ("concern", "tool_output")]
         assert (await shop.texts())[-1] == '["a", "did WORRY", "c"]'
