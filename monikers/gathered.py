@@ -1,8 +1,8 @@
 """What a session's config has research look at besides documents: pages of the web, and what agents remembered.
 
-Both are other people's words. Pages come by the tool `fetch`, under the operator's list of hosts and the session's gates;
-all of them are asked for at once, so that none of them makes a question of the next. What cannot be had is an error with
-a reason, never the end of the research.
+Both are other people's words. Pages come by the tool `fetch`, under the operator's list of hosts and the session's
+gates; all of them are asked for at once, so that none of them makes a question of the next. What cannot be had is an
+error with a reason, never the end of the research.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ERROR_STATUS = 400
 class MemoryScope(FrozenModel):
     """Which memories to look through: those that the session may see, of these kinds and about this subject."""
 
-    kinds: Annotated[list[MemoryKind], Field(max_length=3, description="Empty for all kinds")] = []
+    kinds: Annotated[tuple[MemoryKind, ...], Field(max_length=3, description="Empty for all kinds")] = ()
     subject: Annotated[str, Field(max_length=200, description="Whom or what they are about; empty for all")] = ""
     limit: Annotated[int, Field(ge=1, le=50, description="Most memories to read")] = 10
 
@@ -82,7 +82,7 @@ async def gather(ctx: Ctx[Any], origins: Sequence[Origin], question: str) -> lis
 
 
 async def _recalled(ctx: Ctx[Any], origin: Origin, scope: MemoryScope, question: str) -> Gathered:
-    found = await ctx.memory.recall(question, kinds=tuple(scope.kinds), subject=scope.subject, limit=scope.limit)
+    found = await ctx.memory.recall(question, kinds=scope.kinds, subject=scope.subject, limit=scope.limit)
     text = "\n\n".join(item.text for item in found.items)
     return _with_words(origin, text, len(text), "nothing is remembered that would answer the question")
 
