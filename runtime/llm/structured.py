@@ -79,8 +79,8 @@ async def ask_as(
 ) -> JsonAnswer[ValueT]:
     """What `read` makes of the JSON value in the answer.
 
-    It refuses one by a `ValueError`, whose words the model is told; it runs in a thread. `form` is what the model is asked for again. Raises `UnfitReplyError`, and whatever the
-    calls raise.
+    It refuses one by a `ValueError`, whose words the model is told, and runs in a thread. `form` is what the model is
+    asked for again. Raises `UnfitReplyError`, and whatever the calls raise.
     """
     first = await model.chat(request)
     found = await _read(first.text, read)
