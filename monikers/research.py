@@ -87,13 +87,10 @@ class ResearchConfig(FrozenModel):
     """What to find out, and from what."""
 
     question: Annotated[str, Field(min_length=1, max_length=4_000, description="What to find out")]
-    documents: Annotated[list[Document], Field(default_factory=list, max_length=50, description="What to read")]
-    sources: Annotated[
-        list[Origin],
-        Field(
-            default_factory=list, max_length=MAX_SOURCES, description="Pages of allowed hosts and memories to read too"
-        ),
-    ]
+    documents: list[Document] = Field(default_factory=list, max_length=50, description="What to read")
+    sources: list[Origin] = Field(
+        default_factory=list, max_length=MAX_SOURCES, description="Pages of allowed hosts and memories to read too"
+    )
     remember: Annotated[
         bool, Field(description="Plan with what earlier sessions found, and keep what this one finds")
     ] = False

@@ -310,8 +310,8 @@ _DATA_BLOCK = re.compile(r"<data>\n(.*?)\n</data>", re.DOTALL)
 def data_block(data: dict[str, Any]) -> str:
     """What people and files said, as JSON between two marks, for the inside of a prompt.
 
-    Nothing in `data` can close the block (runtime/escapes.py). The marks are fixed, so the same data is the same prompt:
-    by that a call is found again in the records of its step.
+    Nothing in `data` can close the block (runtime/escapes.py). The marks are fixed, so the same data is the same
+    prompt: by that a call is found again in the records of its step.
     """
     return f"<data>\n{escaped_json(data)}\n</data>"
 
