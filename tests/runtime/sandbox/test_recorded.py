@@ -71,10 +71,12 @@ class Runs:
 class Shop:
     """A worker with some tools and one session that runs a program."""
 
-    def __init__(self, folder: Path, runs: Any, grants: str = GRANTS, guard: GuardService | None = None) -> None:
+    def __init__(
+        self, folder: Path, runs: Any, grants: str = GRANTS, guard: GuardService | None = None, **settings: Any
+    ) -> None:
         self.shopping = Shopping()
         self.guard = guard
-        self.opened = workshop(folder, moniker("m", runs), start=False, tools=tools_file(folder, grants))
+        self.opened = workshop(folder, moniker("m", runs), start=False, tools=tools_file(folder, grants), **settings)
 
     async def __aenter__(self) -> tuple[Workshop, Shopping, Any]:
         shop = await self.opened.__aenter__()
@@ -270,6 +272,20 @@ async def test_what_stands_at_a_question_and_holds_too_much_fails_and_asks_nobod
         assert isinstance(outcome, Failed)
         assert (outcome.kind, shopping.agreed) == (FailureKind.REFUSED, [])
         assert (await list_approvals(shop.db)).items == ()
+
+
+@pytest.mark.usefixtures("walls")
+async def test_full_mode_begins_again_with_the_answer_and_reads_what_was_done(tmp_path: Path) -> None:
+    runs = Runs('a = look("a")["at"]\nb = ask_me("WORRY")\n[a, b]', "look", "ask_me")
+    async with Shop(tmp_path, runs, guard=guarding(*BOTH), sandbox="full") as (shop, shopping, action):
+        for _ in range(3):
+            asked = await question(shop)
+            await shop.restart()
+            await answered(shop, asked, Decision.APPROVE)
+            await eventually(partial(_is_other, shop, asked))
+        await shop.done(action)
+        assert (await shop.texts())[-1] == '["a", "did WORRY"]'
+        assert (shopping.looked, shopping.agreed) == (["a"], ["WORRY"])
 
 
 async def test_a_program_with_a_gated_call_is_replayed_the_same(tmp_path: Path) -> None:
