@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-from monikers.replies import BadReplyError, read_object
+from monikers.replies import read_object
 from monikers.words import clip
 from runtime.contract import Json, MonikerError
 from runtime.llm.port import ChatMessage, ChatModel, ChatReply, ChatRequest, Model, data_block
+from runtime.llm.structured import UnfitReplyError, ask_as
 
 T = TypeVar("T")
-
-_SHOWN_REPLY_CHARS = 8_000
 
 
 class UnusableReplyError(MonikerError):
@@ -56,27 +55,7 @@ async def ask_json(llm: ChatModel, asked: ChatRequest, read: Callable[[Json], T]
     `read` refuses an object by raising `ValueError`; the model is then asked once more and told why.
     Raises `UnusableReplyError` when the second answer is no better, `LlmError` when the model cannot be reached.
     """
-    reply = await llm.chat(asked)
     try:
-        return await _read(reply.text, read)
-    except BadReplyError as error:
-        corrected = _correction(asked, reply.text, str(error))
-    reply = await llm.chat(corrected)
-    try:
-        return await _read(reply.text, read)
-    except BadReplyError as error:
-        raise UnusableReplyError(reply.model, asked.purpose, str(error)) from error
-
-
-async def _read(text: str, read: Callable[[Json], T]) -> T:
-    # in a thread, for mending an answer made of nothing but braces takes a second or two
-    return await asyncio.to_thread(read_object, text, read)
-
-
-def _correction(asked: ChatRequest, answer: str, problem: str) -> ChatRequest:
-    told = f"That answer cannot be used: {problem}\nAnswer again, with the corrected JSON object alone."
-    more = (
-        ChatMessage(role="assistant", content=clip(answer, _SHOWN_REPLY_CHARS) or "(nothing)"),
-        ChatMessage(role="user", content=told),
-    )
-    return asked.model_copy(update={"messages": (*asked.messages, *more)})
+        return (await ask_as(llm, asked, partial(read_object, read=read), form="JSON object")).value
+    except UnfitReplyError as error:
+        raise UnusableReplyError(error.model, asked.purpose, error.problem) from error

@@ -1,5 +1,8 @@
 """Answers a question from given documents: a plan, findings with quoted evidence from each, a report that cites them.
 
+Documents are texts and files; `sources` are pages of the web and memories (monikers/gathered.py), which are numbered
+behind the documents and read in one step.
+
 With `remember`, what earlier sessions of the agent found is shown to the plan, and what this one finds is kept.
 
 No quote is believed: each is looked up in its document, and a finding whose quote does not stand there is dropped.
@@ -9,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from monikers.asking import ask_aloud, ask_json, request
 from monikers.findings import recalled_findings, remember_findings
+from monikers.gathered import MAX_SOURCES, Gathered, Origin, gather
 from monikers.passages import collapsed, occurs, relevant
 from monikers.sources import Source, read_source
 from monikers.usingtools import with_tools
@@ -34,7 +38,7 @@ from runtime.contract import (
     StepOut,
 )
 
-PLAN, FINDINGS, REPORT = "plan", "findings/", "report"
+PLAN, FINDINGS, SOURCES, REPORT = "plan", "findings/", "sources", "report"
 MAX_SUB_QUESTIONS = 5
 #: so many a person may want
 MAX_EDITED_QUESTIONS = 20
@@ -44,6 +48,7 @@ MAX_FINDINGS = 8
 MAX_CLAIM_CHARS = 500
 MAX_QUOTE_CHARS = 500
 MAX_TITLE_CHARS = 300
+MAX_ERROR_CHARS = 500
 MAX_REPORT_CHARS = 50_000
 
 _DATA_RULE = (
@@ -65,8 +70,9 @@ _TOOLS_RULE = (
 )
 _REPORT = (
     "Write a short report that answers the question from the findings alone. Cite the document of every statement by "
-    "its number in brackets, like [1]. Say what the findings leave open. With no findings, say that the documents do "
-    f"not answer the question. {_DATA_RULE}"
+    "its number in brackets, like [1]. Say what the findings leave open, and which documents could not be read (those "
+    'with an "error"). With no findings, say that the documents do not answer the question. '
+    f"{_DATA_RULE}"
 )
 _CITATION = re.compile(r"\[(\d{1,4})\]")
 
@@ -81,7 +87,10 @@ class ResearchConfig(FrozenModel):
     """What to find out, and from what."""
 
     question: Annotated[str, Field(min_length=1, max_length=4_000, description="What to find out")]
-    documents: Annotated[list[Document], Field(min_length=1, max_length=50, description="What to read")]
+    documents: list[Document] = Field(default_factory=list, max_length=50, description="What to read")
+    sources: list[Origin] = Field(
+        default_factory=list, max_length=MAX_SOURCES, description="Pages of allowed hosts and memories to read too"
+    )
     remember: Annotated[
         bool, Field(description="Plan with what earlier sessions found, and keep what this one finds")
     ] = False
@@ -90,6 +99,17 @@ class ResearchConfig(FrozenModel):
     use_tools: Annotated[
         bool, Field(description="While it reads, the model may call the tools that are granted to it")
     ] = False
+
+    @model_validator(mode="after")
+    def _has_something_to_read(self) -> Self:
+        if not self.documents and not self.sources:
+            raise ValueError("there is nothing to read; give documents, sources or both")
+        return self
+
+    @property
+    def titles(self) -> list[str]:
+        """What is read, in the order of the numbers by which it is cited."""
+        return [document.title for document in self.documents] + [source.name for source in self.sources]
 
 
 class Plan(BaseModel):
@@ -122,6 +142,8 @@ async def step(ctx: Ctx[ResearchConfig], frame: StepFrame) -> StepOut:
         return await _plan(ctx, state)
     if frame.step == REPORT:
         return await _report(ctx, state)
+    if frame.step == SOURCES and ctx.config.sources:
+        return await _read_sources(ctx, state)
     return await _read(ctx, state, _document_number(frame.step, len(ctx.config.documents)))
 
 
@@ -134,7 +156,7 @@ async def _plan(ctx: Ctx[ResearchConfig], state: Json) -> StepOut:
             return _rejected(state, answer)
     return StepOut(
         step=PLAN,
-        next_step=f"{FINDINGS}1",
+        next_step=_after(ctx.config, 0),
         state={**state, "sub_questions": asked, "findings": []},
         text="\n".join(f"{number}. {question}" for number, question in enumerate(asked, start=1)),
         data={"question": ctx.config.question, "sub_questions": asked} | ({"known": known} if known else {}),
@@ -156,8 +178,7 @@ async def _agreed_plan(
 
 
 async def _made_plan(ctx: Ctx[ResearchConfig], guidance: list[str], known: list[Json]) -> list[str]:
-    titles = [document.title for document in ctx.config.documents]
-    data: Json = {"question": ctx.config.question, "documents": titles, "guidance": guidance}
+    data: Json = {"question": ctx.config.question, "documents": ctx.config.titles, "guidance": guidance}
     data |= {"known": known} if known else {}
     asking = request("research.plan", _PLAN, data, json_schema=Plan.model_json_schema())
     plan = await ask_json(ctx.llm, asking, Plan.model_validate)
@@ -165,11 +186,10 @@ async def _made_plan(ctx: Ctx[ResearchConfig], guidance: list[str], known: list[
 
 
 def _plan_question(config: ResearchConfig, asked: list[str]) -> Question:
-    titles = [document.title for document in config.documents]
     return Question(
         kind=QuestionKind.PLAN,
         question="Shall the documents be read with these sub-questions?",
-        about={"question": config.question, "documents": titles},
+        about={"question": config.question, "documents": config.titles},
         editable=asked,
     )
 
@@ -204,15 +224,55 @@ async def _read(ctx: Ctx[ResearchConfig], state: Json, number: int) -> StepOut:
     kept = [_kept(finding, number) for finding in found if occurs(finding.quote, whole)][:MAX_FINDINGS]
     if ctx.config.remember:
         await remember_findings(ctx.memory, ctx.config.question, kept, document.title)
-    following = f"{FINDINGS}{number + 1}" if number < len(ctx.config.documents) else REPORT
     return StepOut(
         step=f"{FINDINGS}{number}",
-        next_step=following,
+        next_step=_after(ctx.config, number),
         state={**state, "findings": [*needed(state, "findings"), *kept]},
         text=_findings_text(document.title, kept),
         data={"document": number, "title": document.title, "findings": kept},
         notes=_reading_notes(found, whole, shown, len(text)),
     )
+
+
+def _after(config: ResearchConfig, number: int) -> str:
+    """The step behind the reading of document `number`; 0 is the plan."""
+    if number < len(config.documents):
+        return f"{FINDINGS}{number + 1}"
+    return SOURCES if config.sources else REPORT
+
+
+async def _read_sources(ctx: Ctx[ResearchConfig], state: Json) -> StepOut:
+    """All of them in one step: what one page brings in must not make a question of the next one's fetch."""
+    gathered = await gather(ctx, ctx.config.sources, ctx.config.question)
+    findings: list[Json] = []
+    texts, notes = [], []
+    for number, one in enumerate(gathered, start=len(ctx.config.documents) + 1):
+        kept, note = await _read_source(ctx, state, number, one)
+        findings += kept
+        texts.append(_findings_text(one.origin.name, kept))
+        notes += [f"[{number}] {note}"] if note else []
+    return StepOut(
+        step=SOURCES,
+        next_step=REPORT,
+        state={**state, "findings": [*needed(state, "findings"), *findings]},
+        text="\n".join(texts),
+        data={"sources": [one.origin.name for one in gathered], "findings": findings},
+        notes="; ".join(notes) or None,
+    )
+
+
+async def _read_source(
+    ctx: Ctx[ResearchConfig], state: Json, number: int, gathered: Gathered
+) -> tuple[list[Json], str | None]:
+    """The findings in one source, or the error in their place, and what is to be noted."""
+    if gathered.error:
+        return [{"document": number, "error": clip(gathered.error, MAX_ERROR_CHARS)}], None
+    found, shown = await _findings(ctx, state, gathered.origin.name, gathered.text)
+    whole = collapsed(gathered.text)
+    kept = [_kept(finding, number) for finding in found if occurs(finding.quote, whole)][:MAX_FINDINGS]
+    if ctx.config.remember and gathered.origin.url is not None:  # what was remembered is there already
+        await remember_findings(ctx.memory, ctx.config.question, kept, gathered.origin.url)
+    return kept, _reading_notes(found, whole, shown, gathered.chars)
 
 
 async def _findings(ctx: Ctx[ResearchConfig], state: Json, title: str, text: str) -> tuple[list[Finding], int]:
@@ -244,7 +304,13 @@ def _kept(finding: Finding, number: int) -> Json:
 def _findings_text(title: str, kept: list[Json]) -> str:
     if not kept:
         return f"{title}: nothing that answers the question."
-    return "\n".join([f"{title}:", *(f'- {finding["claim"]} ("{finding["quote"]}")' for finding in kept)])
+    return "\n".join([f"{title}:", *map(_finding_text, kept)])
+
+
+def _finding_text(finding: Json) -> str:
+    if "error" in finding:
+        return f"- could not be read: {one_line(finding['error'], MAX_ERROR_CHARS)}"
+    return f'- {finding["claim"]} ("{finding["quote"]}")'
 
 
 def _reading_notes(found: list[Finding], whole: str, shown: int, chars: int) -> str | None:
@@ -256,7 +322,7 @@ def _reading_notes(found: list[Finding], whole: str, shown: int, chars: int) -> 
 
 async def _report(ctx: Ctx[ResearchConfig], state: Json) -> StepOut:
     findings = needed(state, "findings")
-    sources = [{"document": n, "title": document.title} for n, document in enumerate(ctx.config.documents, start=1)]
+    sources = [{"document": number, "title": title} for number, title in enumerate(ctx.config.titles, start=1)]
     data = {
         "question": ctx.config.question,
         "guidance": state["guidance"],

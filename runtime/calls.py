@@ -18,11 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pydantic import ValidationError
-
-from runtime.llm.money import CallCosts
-from runtime.llm.port import ChatReply, EmbeddingReply
-from runtime.usage import Used
+from runtime.usage import Used, used_as_told
 from store.records import Record
 
 
@@ -46,8 +42,15 @@ class RecordKind(StrEnum):
     FAILED = "failed"  # a call that raised; told in traces, and never read as a result
 
 
-#: calls that are paid for; each ends at a deadline of its own
-PAID_KINDS = (RecordKind.MODEL, RecordKind.EMBED)
+#: records of calls that may have asked a model: what that took stands in their `usage`
+PAID_KINDS = (
+    RecordKind.MODEL,
+    RecordKind.EMBED,
+    RecordKind.GATE,
+    RecordKind.RECALL,
+    RecordKind.REMEMBER,
+    RecordKind.FAILED,
+)
 
 
 @dataclass(slots=True)
@@ -105,23 +108,8 @@ def known_calls(rows: Iterable[Record], iteration: int, failed_seq: int = 0) -> 
 
 
 def used_by(row: Record) -> Used:
-    """What a model call used and cost; nothing for any other row."""
-    match row.kind:
-        case RecordKind.MODEL:
-            shape: type[ChatReply | EmbeddingReply] = ChatReply
-        case RecordKind.EMBED:
-            shape = EmbeddingReply
-        case _:
-            return Used()
-    try:
-        return used_for(shape.model_validate(row.result))
-    except ValidationError:
-        return Used()
-
-
-def used_for(reply: ChatReply | EmbeddingReply) -> Used:
-    """What an answer took."""
-    return Used(reply.usage, CallCosts().plus(reply.cost, calls=reply.usage.calls))
+    """What the model calls of a row used and cost; nothing for a row that asked none."""
+    return used_as_told(row.usage) if row.kind in PAID_KINDS else Used()
 
 
 def _trailing_model_calls(rows: list[Record], iteration: int, failed_seq: int) -> set[int]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from runtime.approvals.port import Answer, Question
 from runtime.bounded import RecordLimits
 from runtime.budgets.port import NO_BUDGETS, Budgets, Left
+from runtime.calls import RecordKind
 from runtime.contract import Clock, Files, Json, Log, MonikerError
 from runtime.guard.onstep import GuardService, StepGuard
 from runtime.guard.port import AgentType
@@ -29,6 +30,7 @@ from runtime.tools.builtin.python import in_step, run_python
 from runtime.tools.offer import ToolOffer
 from runtime.tools.port import Tools
 from runtime.tools.recorded import StepTools
+from runtime.usage import Bill
 from store.actions import ActionKind
 from store.agent_events import AgentEvent, append_event
 from store.database import TenantStore
@@ -210,9 +212,11 @@ class StepContext:
         """See `Ctx.record`. The result must survive a round trip through JSON."""
         if kind in RESERVED_KINDS:
             raise MonikerError(f"a record cannot be of kind {kind!r}; that word is the runtime's own")
+        bill = Bill() if kind == RecordKind.MODEL else None
+        made = fn if bill is None else _billed(fn, bill)
         if safe_to_repeat:
-            return await self.calls.recorded(key, fn, kind=kind)
-        return await self.calls.recorded_once(key, fn, kind=kind)
+            return await self.calls.recorded(key, made, kind=kind, bill=bill)
+        return await self.calls.recorded_once(key, made, kind=kind, bill=bill)
 
     async def ask(self, key: str, question: Question) -> Answer:
         """See `Ctx.ask`."""
@@ -262,3 +266,14 @@ class StepContext:
             idempotency_key=key,
         )
         return (await enqueue(self._services.db, new)).id
+
+
+def _billed(fn: Callable[[], Awaitable[T]], bill: Bill) -> Callable[[], Awaitable[T]]:
+    """A model call that the moniker makes by itself: its answer says what it used."""
+
+    async def call() -> T:
+        answer = await fn()
+        bill.add_told(answer)
+        return answer
+
+    return call

@@ -28,6 +28,7 @@ from runtime.sandbox.walls import Walls
 from runtime.session import LiveSession
 from runtime.stepcalls import StepCalls, asked_key
 from runtime.tools.offer import ToolOffer
+from runtime.usage import Bill
 from store.actions import find_by_idempotency_key
 from store.answers import question_digest
 from store.database import TenantStore
@@ -112,6 +113,7 @@ class ReplayCalls(StepCalls):
         kind: str,
         digest: str = "",
         facts: Callable[[T], Json | None] | None = None,
+        bill: Bill | None = None,
     ) -> T:
         """The newest result for `key` whose request was this one; `fn` is never called."""
         known = self._given.by_key.get(key, [])
@@ -123,7 +125,13 @@ class ReplayCalls(StepCalls):
         raise self.failing(f"asked for the call {key!r}, which was not recorded")
 
     async def recorded_once(
-        self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str, facts: Callable[[T], Json | None] | None = None
+        self,
+        key: str,
+        fn: Callable[[], Awaitable[T]],
+        *,
+        kind: str,
+        facts: Callable[[T], Json | None] | None = None,
+        bill: Bill | None = None,
     ) -> T:
         """As `recorded`: nothing is called."""
         return await self.recorded(key, fn, kind=kind)

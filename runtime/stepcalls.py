@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from runtime.llm.money import CallCosts
 from runtime.llm.port import Usage
 from runtime.ports import Clock, Json, MonikerError
 from runtime.session import LiveSession, taint_of
-from runtime.usage import Used
+from runtime.usage import Bill, Used
 from store import spending
 from store.answers import question_digest
 from store.database import TenantStore
@@ -33,15 +34,35 @@ from store.records import Record, append_record, list_records
 T = TypeVar("T")
 
 _NOTHING_USED = Used()
-#: whether the running task is inside of a model call
-_PAYING: ContextVar[bool] = ContextVar("_PAYING", default=False)
+#: the bill of the model call that the running task is inside of
+_PAYING: ContextVar[Bill | None] = ContextVar("_PAYING", default=None)
+#: what cut the step short inside of the call that the running task makes
+_CUT: ContextVar[list[Exception] | None] = ContextVar("_CUT", default=None)
 _SAID_CHARS = 2_000
 #: what a moniker may not call its own records
 RESERVED_KINDS = frozenset(RecordKind) - {RecordKind.TOOL, RecordKind.MODEL}
 
 
 class AwaitsPersonError(Exception):
-    """The step cannot go on before a person has answered: the session asks."""
+    """The step cannot go on before a person has answered the questions with these `keys`: the session asks."""
+
+    def __init__(self, message: str, keys: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.keys = frozenset(keys)
+
+
+@contextmanager
+def _cuts_told_to(cut: list[Exception] | None) -> Iterator[None]:
+    outer = _CUT.set(cut)
+    try:
+        yield
+    finally:
+        _CUT.reset(outer)
+
+
+def may_wait() -> AbstractContextManager[None]:
+    """Whoever catches `AwaitsPersonError` around this has a result of his own that says so: it is worth a record."""
+    return _cuts_told_to(None)
 
 
 async def always_owned() -> None:
@@ -81,6 +102,8 @@ class StepCalls:
         self._secrets = secrets or Secrets()
         self._look_for_records = look_for_records or session.was_tried
         self._known = KnownCalls()
+        #: the records of which `used` knows
+        self._counted: set[str] = set()
         self._looking = asyncio.Lock()
         self._sequence = 0
         self._numbers: Counter[str] = Counter()
@@ -127,21 +150,33 @@ class StepCalls:
         kind: str,
         digest: str = "",
         facts: Callable[[T], Json | None] | None = None,
+        bill: Bill | None = None,
     ) -> T:
         """The result of `fn`, made now or read.
 
         A stored result of another `digest` (of what is asked) is not used. `facts` picks from a result what traces
-        tell of the call: names, tokens, cost; never what it said. The result must survive a round trip through JSON.
+        tell of the call: names and numbers; never what it said. The result must survive a round trip through JSON.
+
+        With a `bill` the call asks a model, and `fn` tells the bill of each answer. It is not begun while a budget is
+        spent, and what it takes counts from its end on, in budgets and in the step's usage; once, however often it is
+        read. Raises `BudgetSpentError`, which cuts the step short.
         """
         earlier = (await self._calls_known()).results.get(key)
+        if earlier is not None and earlier.iteration == self.iteration and earlier.id not in self._counted:
+            self._counted.add(earlier.id)
+            self.used = self.used.plus(used_by(earlier))  # paid for, also where it answers another request
         if earlier is not None and earlier.digest == digest:
             return earlier.result  # type: ignore[no-any-return]
-        if earlier is not None and earlier.iteration == self.iteration:
-            self.used = self.used.plus(used_by(earlier))  # an answer to another request, paid for all the same
-        return await self._made(key, fn, kind=kind, digest=digest, facts=facts)
+        return await self._made(key, fn, kind=kind, digest=digest, facts=facts, bill=bill)
 
     async def recorded_once(
-        self, key: str, fn: Callable[[], Awaitable[T]], *, kind: str, facts: Callable[[T], Json | None] | None = None
+        self,
+        key: str,
+        fn: Callable[[], Awaitable[T]],
+        *,
+        kind: str,
+        facts: Callable[[T], Json | None] | None = None,
+        bill: Bill | None = None,
     ) -> T:
         """As `recorded`, for a call that is never made again without a person's word.
 
@@ -159,7 +194,7 @@ class StepCalls:
         await self.check_ownership()
         await self._keep(self._record(key, RecordKind.INTENT))
         await self.check_ownership()
-        return await self._made(key, fn, kind=kind, digest="", facts=facts)
+        return await self._made(key, fn, kind=kind, digest="", facts=facts, bill=bill)
 
     async def answers(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
         """People's answers by key. Raises `AwaitsPersonError`, which cuts the step short, while one is missing.
@@ -173,8 +208,13 @@ class StepCalls:
         for key in missing:
             self._put(key, await self._asked(known, key, words[key]))
         if missing:
-            raise AwaitsPersonError(f"waits for a person's answer: {', '.join(sorted(missing))}")
+            said = f"waits for a person's answer: {', '.join(sorted(missing))}"
+            raise cutting(AwaitsPersonError(said, missing))
         return {key: Answer.model_validate(known.results[asked_key(key)].result) for key in questions}
+
+    def take_back(self, waits: AwaitsPersonError) -> None:
+        """Ask nobody what `waits` was raised for: the step goes on without."""
+        self.questions = [item for item in self.questions if item["key"] not in waits.keys]
 
     async def _asked(self, known: KnownCalls, key: str, words: Json) -> Json:
         """The item of a question, with the moment at which it was put first: its time runs from there."""
@@ -206,12 +246,6 @@ class StepCalls:
 
         return await self.recorded(key, look, kind=RecordKind.BUDGET) or None
 
-    def add_used(self, used: Used, key: str) -> None:
-        """Count what a call took, made now or read, unless the row of an earlier iteration has counted it."""
-        record = self._known.results.get(key)
-        if record is None or record.iteration == self.iteration:
-            self.used = self.used.plus(used)
-
     async def _made(
         self,
         key: str,
@@ -220,49 +254,76 @@ class StepCalls:
         kind: str,
         digest: str,
         facts: Callable[[T], Json | None] | None,
+        bill: Bill | None,
     ) -> T:
         # A worker that stood still may have been replaced: it must not call out before it knows.
         await self.check_ownership()
         began = self.clock.monotonic()
         try:
-            answer = await (self._paid(fn) if kind in PAID_KINDS else self._limits.call(key, fn))
+            answer = await self._uncut(lambda: self._limits.call(key, fn) if bill is None else self._paid(fn, bill))
             result: T = self._secrets.clean(answer)
             self._limits.check(key, result)
         except (AwaitsPersonError, BudgetSpentError):
             raise
         except Exception as error:
-            await self._keep(self._failed(key, kind, error, self._ms_since(began)))
+            await self._keep(self._failed(key, kind, error, self._ms_since(began), bill))
             raise
-        told = None if facts is None else facts(result)
+        told = _told(None if facts is None else facts(result), bill)
         record = self._record(key, kind, result, digest=digest, usage=told, latency_ms=self._ms_since(began))
         await self._keep(record)
+        self._counted.add(record.id)
         self._known.in_flight.pop(key, None)
         self._known.results[key] = record
         return result
 
-    async def _paid(self, fn: Callable[[], Awaitable[T]]) -> T:
-        """A model call, unless a budget is spent. What it has used counts from the moment of its answer."""
-        if _PAYING.get():  # inside of a call that was admitted: to wait for that one's end would be for ever
-            return await fn()
+    async def _uncut(self, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gives, unless the step was cut short inside of it.
+
+        A tool makes an error of whatever is raised in it. Stored as what the call came to, that would be read when the
+        step is taken again, in place of what the call does once the person has answered or the budget is raised.
+        """
+        cut: list[Exception] = []
+        try:
+            with _cuts_told_to(cut):
+                result = await make()
+        except Exception:
+            if not cut:
+                raise
+            raise cutting(cut[0]) from None
+        if cut:
+            raise cutting(cut[0])
+        return result
+
+    async def _paid(self, fn: Callable[[], Awaitable[T]], bill: Bill) -> T:
+        """A call that asks a model, unless a budget is spent. What it has used counts from the moment of its end."""
+        if (around := _PAYING.get()) is not None:  # admitted already: to wait for that one's end would be for ever
+            around.is_told_inside = True
+            try:
+                return await fn()
+            finally:
+                self._count(bill)
         if (spent := await self._budgets.admit(self.session)) is not None:
             self.budget_spent = spent
-            raise BudgetSpentError(spent.words)
-        used, outer = spending.NOTHING_SPENT, _PAYING.set(True)
+            raise cutting(BudgetSpentError(spent.words))
+        outer = _PAYING.set(bill)
         try:
-            result = await fn()
-            used = spending.spent_by_call(result)
-            return result
+            return await fn()
         finally:
             _PAYING.reset(outer)
-            self.session.open = self.session.open.plus(used)
-            self._budgets.landed(self.session, used)
+            self._budgets.landed(self.session, self._count(bill))
+
+    def _count(self, bill: Bill) -> spending.Spent:
+        spent = spending.spent_by_call(bill.told())
+        self.used = self.used.plus(bill.used)
+        self.session.open = self.session.open.plus(spent)
+        return spent
 
     def _ms_since(self, began: float) -> float:
         return (self.clock.monotonic() - began) * 1000
 
-    def _failed(self, key: str, kind: str, error: Exception, latency_ms: float) -> Record:
+    def _failed(self, key: str, kind: str, error: Exception, latency_ms: float, bill: Bill | None) -> Record:
         said = {"kind": kind, "error": self._secrets.redact(f"{type(error).__name__}: {error}")[:_SAID_CHARS]}
-        return self._record(key, RecordKind.FAILED, said, latency_ms=latency_ms)
+        return self._record(key, RecordKind.FAILED, said, usage=_told(None, bill), latency_ms=latency_ms)
 
     def _ask_about(self, key: str) -> None:
         question = (
@@ -272,7 +333,7 @@ class StepCalls:
         about = {"call": key, "call_key": self.call_key(key)}
         words: Json = {"kind": QuestionKind.UNSAFE_CALL.value, "question": question, "about": about}
         self._put(key, asked_item(words, key=key, asked_at=self.clock.now(), epoch=self.session.epoch))
-        raise AwaitsPersonError(f"a person has to say whether the call {key!r} was made")
+        raise cutting(AwaitsPersonError(f"a person has to say whether the call {key!r} was made", [key]))
 
     def _put(self, key: str, item: Json) -> None:
         """Ask `item` of a person, once."""
@@ -333,8 +394,20 @@ def _spent_on(rows: Iterable[Record], iteration: int) -> spending.Spent:
     spent = spending.NOTHING_SPENT
     for row in rows:
         if row.iteration == iteration and row.kind in PAID_KINDS:
-            spent = spent.plus(spending.spent_by_call(row.result))
+            spent = spent.plus(spending.spent_by_call(row.usage))
     return spent
+
+
+def _told(facts: Json | None, bill: Bill | None) -> Json | None:
+    """What a record's `usage` says: the facts of the call, and what it paid."""
+    return facts if bill is None else {**(facts or {}), **bill.told()} or None
+
+
+def cutting(error: Exception) -> Exception:
+    """`error`, which cuts the step short, noted for the call that the running task is inside of."""
+    if (around := _CUT.get()) is not None:
+        around.append(error)
+    return error
 
 
 def asked_key(key: str) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
+from pydantic import ValidationError
+
 from runtime.llm.money import CallCosts
-from runtime.llm.port import Usage
+from runtime.llm.port import ChatReply, EmbeddingReply, Usage
 from runtime.ports import Json
 from store.money import money_of, money_text
 
@@ -46,6 +49,76 @@ def used_of_row(row: Mapping[str, Any]) -> Used:
     return Used(
         usage, CallCosts(money_of(row.get("cost", "0")), row.get("unpriced_calls", 0 if "cost" in row else calls))
     )
+
+
+class Bill:
+    """What the model calls inside of one recorded call have used, as whoever makes them tells it.
+
+    It becomes a part of the call's record, also of a call that failed after it was paid: whoever reads records knows
+    what was spent.
+    """
+
+    def __init__(self) -> None:
+        self.used = _NOTHING
+        #: a call inside of this one has told what it used
+        self.is_told_inside = False
+        self._model = ""
+        self._provider = ""
+        self._is_priced = False
+
+    def add(self, reply: ChatReply | EmbeddingReply) -> None:
+        """One more answer."""
+        self._take(reply.usage, reply.cost, reply.model)
+        self._provider = reply.attempts[-1].provider if reply.attempts else self._provider
+
+    def add_told(self, told: Any) -> None:
+        """One more answer, as a moniker tells it that calls a model by itself: `{"model"?, "usage"?, "cost"?}`."""
+        if self.is_told_inside:
+            return
+        found = told if isinstance(told, Mapping) else {}
+        usage, cost = _counted(found.get("usage")), _cost(found.get("cost"))
+        self._take(usage.model_copy(update={"calls": max(1, usage.calls)}), cost, str(found.get("model") or ""))
+
+    def _take(self, usage: Usage, cost: Decimal | None, model: str) -> None:
+        self.used = self.used.plus(Used(usage, CallCosts().plus(cost, calls=usage.calls)))
+        self._model = self._model or model
+        self._is_priced = self._is_priced or cost is not None
+
+    def told(self) -> Json:
+        """As records and traces tell of it: `model`, `provider` where several are known, `usage`, and `cost` where it
+        is known; {} when none was asked."""
+        if self.used == _NOTHING and not self._model:
+            return {}
+        usage, costs = self.used.usage.model_dump(mode="json"), self.used.costs
+        who = {"model": self._model, **({"provider": self._provider} if self._provider else {})}
+        if not self._is_priced:
+            return {**who, "usage": usage}
+        unpriced = {"unpriced_calls": costs.unpriced_calls} if costs.unpriced_calls else {}
+        return {**who, "usage": {**usage, **unpriced}, "cost": str(costs.known)}
+
+
+def used_as_told(told: Any) -> Used:
+    """What a record says that its model calls took (see `Bill.told`); nothing where it says nothing."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("usage"), Mapping):
+        return _NOTHING
+    usage, cost = _counted(told["usage"]), _cost(told.get("cost"))
+    unpriced = told["usage"].get("unpriced_calls", 0) if cost is not None else usage.calls
+    return Used(usage, CallCosts(cost or Decimal(0), unpriced))
+
+
+def _counted(usage: Any) -> Usage:
+    found = usage if isinstance(usage, Mapping) else {}
+    try:
+        return Usage.model_validate({name: found[name] for name in Usage.model_fields if name in found})
+    except ValidationError:
+        return Usage()
+
+
+def _cost(told: Any) -> Decimal | None:
+    try:
+        return None if told is None else money_of(str(told))
+    except ValueError:  # a cost that cannot be read is a cost that nobody knows
+        return None
 
 
 def totals(before: Mapping[str, Any], step: Used) -> Json:

@@ -146,7 +146,9 @@ def _span(
     facts: dict[str, Any],
     redact: Redact,
 ) -> Span:
-    named = facts.get("model") or facts.get("tool") or facts.get("gate") or record.key
+    # What was remembered is no call of the model that made its vector.
+    model = None if kind is SpanKind.RECALL else facts.get("model")
+    named = model or facts.get("tool") or facts.get("gate") or record.key
     return Span(
         id=f"s{record.iteration}.{record.epoch}.{record.event_seq}",
         parent=f"s{record.iteration}",

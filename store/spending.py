@@ -115,11 +115,10 @@ def spent_of(usage: Any) -> Spent:
 
 
 def spent_by_call(told: Any) -> Spent:
-    """What one model call has used, from its reply or from what traces tell of it: `{"usage": {...}, "cost"?}`."""
-    if not isinstance(told, Mapping):
+    """What a call's record says that its model calls have used: `{"usage": {...}, "cost"?}`; nothing without that."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("usage"), Mapping):
         return NOTHING_SPENT
-    usage = told.get("usage")
-    found = _figures(usage if isinstance(usage, Mapping) else {}, calls=1)
+    found = _figures(told["usage"], calls=1)
     money = _money(told.get("cost"))
     if money is None:
         return found.plus(Spent(unpriced_calls=found.calls))

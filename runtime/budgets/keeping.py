@@ -105,12 +105,12 @@ class BudgetKeeper:
             filters.one_of("session_id", reached),
             filters.above("iteration", min(reached.values())),
             filters.one_of("kind", PAID_KINDS),
-            columns=("session_id", "iteration", "result"),
+            columns=("session_id", "iteration", "usage"),
         )
         opened = dict.fromkeys(reached, NOTHING_SPENT)
         for record in records:
             if record.iteration > reached[record.session_id]:
-                opened[record.session_id] = opened[record.session_id].plus(spent_by_call(record.result))
+                opened[record.session_id] = opened[record.session_id].plus(spent_by_call(record.usage))
         return [_with_open(row, opened[row.session_id]) for row in rows]
 
     async def follow(self) -> None:

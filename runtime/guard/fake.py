@@ -124,13 +124,17 @@ class FakeGuard:
         """Always."""
         return True
 
-    async def check(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Judgement:
+    async def check(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Judgement:
         """What the gate says."""
         self.checked.append((channel, text))
         guard = Guard([Placed(self.gate, frozenset(Channel))], clock=SystemClock(), notary=Notary(b"k" * 16, str))
         return await guard.check(Passage(text, channel, AgentType("fake"), source, tainted))
 
-    async def admit(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Admitted:
+    async def admit(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Admitted:
         """What the gate, and where it has doubts `approves`, say."""
         found = await self.check(text, channel, source, tainted=tainted)
         if found.outcome is Outcome.CONCERN and not self.approves:

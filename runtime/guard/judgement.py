@@ -59,15 +59,22 @@ class StepGates(Protocol):
         """Whether any gate looks at texts of this channel here."""
         ...
 
-    async def check(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Judgement:
+    async def check(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Judgement:
         """The gates' judgement; recorded, so that no judge is paid twice. `source` says where the text is from.
+
+        Checks are told apart by their order in a channel, or by `key` where a step that is run again may leave some
+        out: those inside of a call that is read from its record.
 
         On a concern the caller decides. Raises `GateFailedError` when a gate that fails closed has no verdict: let it
         pass, the step is tried again.
         """
         ...
 
-    async def admit(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Admitted:
+    async def admit(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Admitted:
         """As `check`, and a concern is put to a person: the session waits for the answer, as with `ctx.ask`.
 
         Approved, the text goes on; edited, what the person wrote does; rejected, it is blocked.

@@ -1,9 +1,10 @@
-"""Text from people, tools, memory and the web, made into data before it meets a prompt's structure.
+"""Text under judgement, made into data before it meets the judge's prompt.
 
-The text is written as one JSON string on one line between two tags that carry a nonce. Nothing in it can act as
-structure: every character that opens or closes anything ("<", ">", "[", "]" and their wide forms), every line end (so
-that no role marker stands at a line's start), every character that cannot be seen, and "&" are written as JSON escapes.
-The prompt must say, in its own words, that what stands between the tags is data (`EXPLANATION`).
+The text is one JSON string (runtime/escapes.py) on one line between two tags that carry a nonce. Unlike `data_block`,
+whose marks are fixed, nobody who writes the text can know these: it may hold whole prompts of ours, blocks of data and
+all, and what is judged must be told from what it quotes. A moniker's prompt can have no nonce, as its calls are found
+again by their words; a judge's verdict is found by the key of its gate. Lone surrogates stay, since a judge has to see
+what was said. The prompt must say, in its own words, that what stands between the tags is data (`EXPLANATION`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 
+from runtime.escapes import escaped
 from runtime.guard.errors import MarkingError
 
 EXPLANATION = (
@@ -19,15 +21,6 @@ EXPLANATION = (
 )
 
 _NONCE = re.compile(r"[A-Za-z0-9]{8,64}")
-# What json.dumps leaves as it is although a prompt, a tokenizer or a terminal may read more into it: brackets with
-# their wide and small forms, "&", C1 controls, soft hyphen, zero-width, line and paragraph separators, direction
-# marks, the byte order mark, variation selectors and the invisible tag characters, and lone surrogates, which UTF-8
-# cannot carry. U+034F, U+115F and the like are letters by name and invisible by nature.
-_STRUCTURAL = re.compile(
-    "[<>\\[\\]&\uff1c\uff1e\uff3b\uff3d\uff06\ufe64\ufe65\u3008\u3009\u2039\u203a\u2329\u232a"
-    "\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef\ud800-\udfff]"
-)
 
 
 def as_data(text: str, source: str, nonce: str) -> str:
@@ -56,16 +49,3 @@ def from_data(block: str, nonce: str) -> str:
     if not isinstance(text, str):
         raise MarkingError(f"the block of data holds a {type(text).__name__}, not a text")
     return text
-
-
-def escaped(text: str) -> str:
-    """`text` as a JSON string on one line, without any character that could be taken for structure."""
-    return _STRUCTURAL.sub(_escape, json.dumps(text, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000  # JSON writes what is beyond the first plane as two halves
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -1,6 +1,7 @@
 """The guard of one step: what it decided is a record, so a judge is not paid twice, and traces tell every decision.
 
-Crash before the record: the gates are asked again. After it: what they said is read. A record holds no text.
+Crash before the record: the gates are asked again. After it: what they said is read. A record holds no text. Gates
+of which one asks a model are not asked while a budget is spent: the session pauses, and its text waits unjudged.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.approvals.port import Answer, Decision, Question, QuestionKind
-from runtime.calls import RecordKind, used_for
+from runtime.calls import RecordKind
 from runtime.guard.decision import VerdictName
 from runtime.guard.errors import GateFailedError
 from runtime.guard.guard import Guard
 from runtime.guard.judgement import Admitted, Judgement, Outcome, passed
 from runtime.guard.port import AgentType, Block, Channel, FailureKind, Passage, RuleId
 from runtime.guard.stored import judgement_of, written
-from runtime.llm.port import ChatReply
 from runtime.ports import Json
 from runtime.stepcalls import StepCalls
-from runtime.usage import Used, used_of_row
+from runtime.usage import Bill
 
 SHOWN_CHARS = 20_000
 _SOURCE_CHARS = 200
@@ -53,6 +53,8 @@ class Asking:
     source: str
     editable: Any = None
     more: Json = field(default_factory=dict)
+    #: of its record; it is numbered when left out
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +76,21 @@ class StepGuard:
         """See `StepGates.see`."""
         return self._service is not None and self._service.guard.sees(channel, self._agent_type)
 
-    async def check(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Judgement:
+    async def check(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Judgement:
         """See `StepGates.check`."""
-        return (await self._checked(text, channel, source, tainted=tainted)).judgement
+        return (await self._checked(Asking(text, source, key=key), channel, tainted=tainted)).judgement
 
-    async def admit(self, text: str, channel: Channel, source: str, *, tainted: bool = False) -> Admitted:
+    async def admit(
+        self, text: str, channel: Channel, source: str, *, tainted: bool = False, key: str = ""
+    ) -> Admitted:
         """See `StepGates.admit`."""
-        return (await self.admit_all([Asking(text, source)], channel, tainted=tainted))[0]
+        return (await self.admit_all([Asking(text, source, key=key)], channel, tainted=tainted))[0]
 
     async def admit_all(self, askings: Sequence[Asking], channel: Channel, *, tainted: bool = False) -> list[Admitted]:
         """`admit` for several texts: people are asked about all of them at once."""
-        checked = [await self._checked(each.text, channel, each.source, tainted=tainted) for each in askings]
+        checked = [await self._checked(each, channel, tainted=tainted) for each in askings]
         questions = {
             found.key: _question(asking, found.judgement, channel)
             for asking, found in zip(askings, checked, strict=True)
@@ -93,12 +99,12 @@ class StepGuard:
         answers = await self._calls.answers(questions) if questions else {}
         return [_admitted(found.judgement, answers.get(found.key)) for found in checked]
 
-    async def _checked(self, text: str, channel: Channel, source: str, *, tainted: bool) -> _Checked:
-        key = f"gate:{channel}:{self._calls.next_number(f'gate:{channel}')}"
+    async def _checked(self, asking: Asking, channel: Channel, *, tainted: bool) -> _Checked:
+        key = f"gate:{channel}:{asking.key or self._calls.next_number(f'gate:{channel}')}"
         # Salted, so that equal texts of two sessions cannot be told by their digests.
-        said = f"{self._calls.session.session_id}\0{key}\0{text}"
+        said = f"{self._calls.session.session_id}\0{key}\0{asking.text}"
         digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
-        passage = Passage(text, channel, self._agent_type, source, tainted)
+        passage = Passage(asking.text, channel, self._agent_type, asking.source, tainted)
         return _Checked(await self._judged(key, digest, passage), f"{key}:{digest[:16]}")
 
     async def _judged(self, key: str, digest: str, passage: Passage) -> Judgement:
@@ -111,34 +117,20 @@ class StepGuard:
         return judgement if judgement.is_plain else await self._recorded(key, digest, passage, judgement)
 
     async def _recorded(self, key: str, digest: str, passage: Passage, by: Guard | Judgement) -> Judgement:
+        is_paid = isinstance(by, Guard) and by.pays(passage.channel, self._agent_type)
+        bill = Bill() if is_paid else None
+
         async def judge() -> Json:
-            replies: list[ChatReply] = []
-            found = by if isinstance(by, Judgement) else await by.check(replace(passage, paid=replies.append))
-            used = _used(replies)
+            asked = passage if bill is None else replace(passage, paid=bill.add)
+            found = by if isinstance(by, Judgement) else await by.check(asked)
             if (said := _failure(found)) is not None:
-                self._calls.add_used(used, key)
                 raise GateFailedError(said)
-            told = {"used": used.row(), **_told(used), "model": replies[0].model} if replies else {}
-            return {**written(found), **told}
+            return written(found)
 
         stored = await self._calls.recorded(
-            key, judge, kind=RecordKind.GATE, digest=digest, facts=lambda result: _facts(passage, result)
+            key, judge, kind=RecordKind.GATE, digest=digest, facts=lambda result: _facts(passage, result), bill=bill
         )
-        if "used" in stored:
-            self._calls.add_used(used_of_row(stored["used"]), key)
         return judgement_of(stored, passage.text)
-
-
-def _used(replies: Sequence[ChatReply]) -> Used:
-    total = Used()
-    for reply in replies:
-        total = total.plus(used_for(reply))
-    return total
-
-
-def _told(used: Used) -> Json:
-    """As traces tell of a model call."""
-    return {"usage": used.usage.model_dump(mode="json"), "cost": used.row().get("cost")}
 
 
 def _failure(judgement: Judgement) -> str | None:
@@ -152,8 +144,12 @@ def _failure(judgement: Judgement) -> str | None:
 
 def _facts(passage: Passage, result: Json) -> Json:
     """What traces tell: every decision, which holds no text."""
-    told: Json = {name: result[name] for name in ("outcome", "decisions", "usage", "cost", "model") if name in result}
-    return {"channel": passage.channel.value, "source": passage.source[:_SOURCE_CHARS], **told}
+    return {
+        "channel": passage.channel.value,
+        "source": passage.source[:_SOURCE_CHARS],
+        "outcome": result["outcome"],
+        "decisions": result["decisions"],
+    }
 
 
 def _question(asking: Asking, judgement: Judgement, channel: Channel) -> Question:

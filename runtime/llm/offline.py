@@ -164,11 +164,13 @@ def _research_findings(data: Data) -> str:
 
 
 def _research_report(data: Data) -> str:
-    findings = _objects(data, "findings")
+    listed = _objects(data, "findings")
+    findings = [finding for finding in listed if "error" not in finding]
+    unread = [f"- could not be read [{finding.get('document')}]" for finding in listed if "error" in finding]
     if not findings:
-        return "The documents do not answer the question."
+        return "\n".join(["The documents do not answer the question.", *unread])
     lines = [f"- {_str(finding, 'claim')} [{finding.get('document')}]" for finding in findings]
-    return "\n".join([f"What the documents say about: {_str(data, 'question')}", "", *lines])
+    return "\n".join([f"What the documents say about: {_str(data, 'question')}", "", *lines, *unread])
 
 
 def _judge(data: Data) -> str:

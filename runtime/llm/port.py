@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from runtime.escapes import escaped_json
+
 
 class FrozenModel(BaseModel):
     """A pydantic model that cannot be changed and refuses unknown fields."""
@@ -302,25 +304,16 @@ class Model(ChatModel, Protocol):
 
 
 _SHOWN_ARGUMENTS = 200
-_LOOK_ALIKES = frozenset("\uff1c\uff1e\ufe64\ufe65\u2039\u203a\u2329\u232a\u3008\u3009\u276e\u276f")
 _DATA_BLOCK = re.compile(r"<data>\n(.*?)\n</data>", re.DOTALL)
 
 
 def data_block(data: dict[str, Any]) -> str:
     """What people and files said, as JSON between two marks, for the inside of a prompt.
 
-    Nothing in `data` can close the block: "<" is written as its JSON escape, and so is what looks like it, what cannot
-    be seen and what some take for the end of a line. Characters that are not text (lone surrogates) become "?".
+    Nothing in `data` can close the block (runtime/escapes.py). The marks are fixed, so the same data is the same
+    prompt: by that a call is found again in the records of its step.
     """
-    body = json.dumps(data, ensure_ascii=False, default=str).replace("<", "\\u003c")
-    return f"<data>\n{_plain(body.encode('utf-8', 'replace').decode())}\n</data>"
-
-
-def _plain(body: str) -> str:
-    if body.isascii() or (body.isprintable() and _LOOK_ALIKES.isdisjoint(body)):
-        return body
-    shown = (char if char.isprintable() and char not in _LOOK_ALIKES else json.dumps(char)[1:-1] for char in body)
-    return "".join(shown)
+    return f"<data>\n{escaped_json(data)}\n</data>"
 
 
 def read_data_block(messages: Sequence[ChatMessage]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, assert_never
 
-from runtime.calls import RecordKind, used_for
+from runtime.calls import RecordKind
 from runtime.llm.history import acceptable
 from runtime.llm.port import (
     ChatModel,
@@ -26,9 +26,8 @@ from runtime.llm.port import (
 from runtime.ports import Json
 from runtime.stepcalls import StepCalls
 from runtime.tokens import Listener, LiveCall, TokenFeed
+from runtime.usage import Bill
 from store.jsontext import json_dumps
-
-_TOLD_OF_REPLIES = ("model", "usage", "cost", "finish_reason")
 
 
 class RecordedModel:
@@ -61,43 +60,44 @@ class RecordedModel:
 
     async def embed(self, texts: Sequence[str], *, deadline_s: float = 60.0) -> EmbeddingReply:
         """The vectors of `texts`, or those that the same texts had before."""
+        bill = Bill()
 
         async def call() -> Json:
             if self._embedder is None:
                 raise LlmError(LlmErrorKind.UNAVAILABLE, _NO_EMBEDDER)
-            embedded: Json = (await self._embedder.embed(texts, deadline_s=deadline_s)).model_dump(mode="json")
+            reply = await self._embedder.embed(texts, deadline_s=deadline_s)
+            bill.add(reply)
+            embedded: Json = reply.model_dump(mode="json")
             return embedded
 
-        def facts(reply: Json) -> Json:
-            return {"texts": len(texts), **_told(reply)}
+        def facts(_: Json) -> Json:
+            return {"texts": len(texts)}
 
         key = f"embed:{self._calls.next_number('embed')}"
         digest = _digest(list(texts))
-        found = await self._calls.recorded(key, call, kind=RecordKind.EMBED, digest=digest, facts=facts)
-        reply = EmbeddingReply.model_validate(found)
-        self._calls.add_used(used_for(reply), key)
-        return reply
+        found = await self._calls.recorded(key, call, kind=RecordKind.EMBED, digest=digest, facts=facts, bill=bill)
+        return EmbeddingReply.model_validate(found)
 
     async def _asked(
         self, request: ChatRequest, answer: Callable[[ChatRequest, int], Awaitable[ChatReply]]
     ) -> ChatReply:
         # An endpoint refuses a history with a tool call that has no result, and every later call with it.
         sent = request.model_copy(update={"messages": acceptable(request.messages)})
-        number = self._calls.next_number("llm")
+        number, bill = self._calls.next_number("llm"), Bill()
 
         async def call() -> Json:
-            reply: Json = (await answer(sent, number)).model_dump(mode="json")
-            return reply
+            reply = await answer(sent, number)
+            bill.add(reply)
+            told: Json = reply.model_dump(mode="json")
+            return told
 
         def facts(reply: Json) -> Json:
-            return {"purpose": sent.purpose, **_told(reply)}
+            return {"purpose": sent.purpose, "finish_reason": reply["finish_reason"]}
 
         key = f"llm:{number}"
         digest = _digest(sent.model_dump(mode="json"))
-        found = await self._calls.recorded(key, call, kind=RecordKind.MODEL, digest=digest, facts=facts)
-        reply = ChatReply.model_validate(found)
-        self._calls.add_used(used_for(reply), key)
-        return reply
+        found = await self._calls.recorded(key, call, kind=RecordKind.MODEL, digest=digest, facts=facts, bill=bill)
+        return ChatReply.model_validate(found)
 
     async def _shown(self, request: ChatRequest, number: int) -> ChatReply:
         if self._tokens is None or not isinstance(self._model, StreamingModel):
@@ -136,11 +136,6 @@ async def _told_to(listener: Listener, model: StreamingModel, request: ChatReque
 
 def _digest(asked: Any) -> str:
     return hashlib.sha256(json_dumps(asked).encode()).hexdigest()
-
-
-def _told(reply: Json) -> Json:
-    told = {name: reply[name] for name in _TOLD_OF_REPLIES if name in reply}
-    return {**told, "provider": reply["attempts"][-1]["provider"]} if reply.get("attempts") else told
 
 
 _NO_EMBEDDER = (

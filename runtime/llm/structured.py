@@ -1,16 +1,20 @@
 """An answer of an agreed shape: a ladder of ways to get it, the strictest first.
 
 1. the endpoint binds the model to the JSON Schema; 2. or to JSON at least; 3. or it is told in words. The text is read
-strictly, then mended; what fits the schema is the answer. What does not is shown to the model once, with what is wrong
-with it. The first three rungs are one call: an endpoint that refuses one is asked in the next (runtime/llm/dialect.py).
+strictly, then mended; what fits is the answer. What does not is shown to the model once, with what is wrong with it.
+The first three rungs are one call: an endpoint that refuses one is asked in the next (runtime/llm/dialect.py).
+
+What fits is said by a JSON Schema (`ask_json`), a pydantic model (`ask_model`) or any function (`ask_as`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from json_repair import repair_json
@@ -60,6 +64,35 @@ class JsonAnswer(Generic[ValueT]):
     replies: tuple[ChatReply, ...]
 
 
+class UnfitReplyError(LlmError):
+    """The second answer fits no better than the first; `problem` says what is wrong with it, `model` who gave it."""
+
+    def __init__(self, first: ChatReply, second: ChatReply, problem: str) -> None:
+        said = f"{second.model} gave no answer that fits, even when told why: {problem}"
+        super().__init__(LlmErrorKind.MALFORMED, said, partial=second.text, attempts=first.attempts + second.attempts)
+        self.model = second.model
+        self.problem = problem
+
+
+async def ask_as(
+    model: ChatModel, request: ChatRequest, read: Callable[[Any], ValueT], *, form: str = "JSON"
+) -> JsonAnswer[ValueT]:
+    """What `read` makes of the JSON value in the answer.
+
+    It refuses one by a `ValueError`, whose words the model is told, and runs in a thread. `form` is what the model is
+    asked for again. Raises `UnfitReplyError`, and whatever the calls raise.
+    """
+    first = await model.chat(request)
+    found = await _read(first.text, read)
+    if isinstance(found, _Fits):
+        return JsonAnswer(found.value, _rung(first, found), (first,))
+    second = await model.chat(_correction(request, first.text, found, form))
+    again = await _read(second.text, read)
+    if isinstance(again, _Fits):
+        return JsonAnswer(again.value, Rung.CORRECTED, (first, second))
+    raise UnfitReplyError(first, second, again)
+
+
 async def ask_json(model: ChatModel, request: ChatRequest, schema: dict[str, Any]) -> JsonAnswer[Any]:
     """An answer that is valid under the JSON Schema `schema`; any JSON value that it allows.
 
@@ -68,16 +101,7 @@ async def ask_json(model: ChatModel, request: ChatRequest, schema: dict[str, Any
     """
     _check_schema(schema)
     bound = request.model_copy(update={"json_schema": schema})
-    first = await model.chat(bound)
-    found = await _read(first.text, schema)
-    if isinstance(found, _Fits):
-        return JsonAnswer(found.value, _rung(first, found), (first,))
-    second = await model.chat(_correction(bound, first.text, found))
-    again = await _read(second.text, schema)
-    if isinstance(again, _Fits):
-        return JsonAnswer(again.value, Rung.CORRECTED, (first, second))
-    said = f"{second.model} gave no answer that fits the schema, even when told why: {again}"
-    raise LlmError(LlmErrorKind.MALFORMED, said, partial=second.text, attempts=first.attempts + second.attempts)
+    return await ask_as(model, bound, partial(_fitting, schema))
 
 
 async def ask_model(model: ChatModel, request: ChatRequest, shape: type[ModelT]) -> JsonAnswer[ModelT]:
@@ -111,13 +135,17 @@ def _rung(reply: ChatReply, found: _Fits) -> Rung:
             return Rung.WORDS
 
 
-async def _read(text: str, schema: dict[str, Any]) -> _Fits | str:
+async def _read(text: str, read: Callable[[Any], Any]) -> _Fits | str:
     # in a thread: mending an answer made of nothing but braces takes a second or two
-    return await asyncio.to_thread(read_json, text, schema)
+    return await asyncio.to_thread(_found_in, text, read)
 
 
 def read_json(text: str, schema: dict[str, Any]) -> _Fits | str:
     """The value in `text` that fits, or what is wrong with it in words for the model. Never raises for a text."""
+    return _found_in(text, partial(_fitting, schema))
+
+
+def _found_in(text: str, read: Callable[[Any], Any]) -> _Fits | str:
     if len(text) > MAX_CHARS:
         return f"the answer has {len(text)} characters; at most {MAX_CHARS} are read"
     try:
@@ -125,14 +153,25 @@ def read_json(text: str, schema: dict[str, Any]) -> _Fits | str:
     except (ValueError, RecursionError) as error:
         problem = f"not JSON: {str(error)[:MAX_PROBLEM_CHARS]}"
     else:
-        problem = _problems(value, schema)
-        if not problem:
-            return _Fits(value, mended=False)
+        found = _fits(value, read, mended=False)
+        if isinstance(found, _Fits):
+            return found
+        problem = found
     mended = _mended(text)
-    if mended is _NOTHING:
-        return problem
-    still = _problems(mended, schema)
-    return still if still else _Fits(mended, mended=True)
+    return problem if mended is _NOTHING else _fits(mended, read, mended=True)
+
+
+def _fits(value: Any, read: Callable[[Any], Any], *, mended: bool) -> _Fits | str:
+    try:
+        return _Fits(read(value), mended)
+    except ValueError as error:
+        return str(error)
+
+
+def _fitting(schema: dict[str, Any], value: Any) -> Any:
+    if problems := _problems(value, schema):
+        raise ValueError(problems)
+    return value
 
 
 _NOTHING = object()
@@ -188,8 +227,8 @@ def _problem(place: str, message: str) -> str:
     return f"{place}: {message}"[:MAX_PROBLEM_CHARS]
 
 
-def _correction(request: ChatRequest, answer: str, problem: str) -> ChatRequest:
-    told = f"That answer cannot be used: {problem}\nAnswer again, with the corrected JSON alone."
+def _correction(request: ChatRequest, answer: str, problem: str, form: str) -> ChatRequest:
+    told = f"That answer cannot be used: {problem}\nAnswer again, with the corrected {form} alone."
     more = (
         ChatMessage(role="assistant", content=answer[:SHOWN_CHARS] or "(nothing)"),
         ChatMessage(role="user", content=told),

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from runtime.calls import RecordKind, used_for
+from runtime.calls import RecordKind
 from runtime.guard.judgement import StepGates
 from runtime.guard.port import Channel
 from runtime.guard.taint import UNKNOWN, Taint
-from runtime.llm.port import EmbeddingModel, EmbeddingReply, LlmError
+from runtime.llm.port import EmbeddingModel, LlmError
 from runtime.memory.port import FOR_AGENT, Bound, Memory, Recollection, Recollections, moment_of
 from runtime.ports import Json, MonikerError
 from runtime.stepcalls import StepCalls
+from runtime.usage import Bill
 from store import memories
 from store.database import TenantStore
 from store.jsontext import json_dumps
@@ -34,7 +35,7 @@ _EMBED_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A text's vector and what it took; neither where there is no model, or it failed."""
+    """A text's vector, and which model it is from or why there is none."""
 
     vector: MemoryVector | None = None
     told: Json | None = None
@@ -105,10 +106,15 @@ class StepMemory:
             taint=(Taint.of(UNKNOWN) if taint is None else taint).written(),
             expires_at=moment_of(self._calls.clock.now(), expires_in_s, NEVER),
         )
+        bill = self._bill(text)
         made = await self._calls.recorded(
-            name, partial(self._write, memory), kind=RecordKind.REMEMBER, digest=digest, facts=_write_facts
+            name,
+            partial(self._write, memory, bill),
+            kind=RecordKind.REMEMBER,
+            digest=digest,
+            facts=_write_facts,
+            bill=bill,
         )
-        self._count(made, name)
         return str(made["memory_id"])
 
     async def recall(
@@ -125,27 +131,29 @@ class StepMemory:
             raise MonikerError(f"limit {limit} is out of range; recall 1 to {MAX_RECALLED} memories")
         wanted = Wanted(self._place, tuple(kinds), subject)
         digest, name = _digest([query, list(kinds), subject, limit, self._place.user_id]), self._key("recall", key)
+        bill = self._bill(query)
         made = await self._calls.recorded(
             name,
-            partial(self._search, query, wanted, limit),
+            partial(self._search, query, wanted, limit, bill),
             kind=RecordKind.RECALL,
             digest=digest,
             facts=_recall_facts,
+            bill=bill,
         )
-        self._count(made, name)
         found = Recollections.model_validate(made["recollections"])
         self._calls.add_taint(found.taint.sources)
-        return await self._let_in(found)
+        return await self._let_in(found, name if key else "")
 
-    async def _let_in(self, found: Recollections) -> Recollections:
+    async def _let_in(self, found: Recollections, name: str) -> Recollections:
         """What of the memory may reach a prompt: what the gates hold back was not found."""
         gates = self._gates
         if gates is None or not gates.see(Channel.MEMORY):
             return found
-        admitted = [
-            (item, await gates.admit(item.text, Channel.MEMORY, f"memory:{item.memory_id}", tainted=bool(item.taint)))
-            for item in found.items
-        ]
+        admitted = []
+        for number, item in enumerate(found.items, start=1):
+            source, key = f"memory:{item.memory_id}", f"{name}:{number}" if name else ""
+            one = await gates.admit(item.text, Channel.MEMORY, source, tainted=bool(item.taint), key=key)
+            admitted.append((item, one))
         kept = tuple(item.model_copy(update={"text": one.text}) for item, one in admitted if one.block is None)
         return found.model_copy(update={"items": kept})
 
@@ -181,35 +189,34 @@ class StepMemory:
             self._place.conversation_id if Bound.CONVERSATION in bound_to else "",
         )
 
-    async def _write(self, memory: memories.Memory) -> Json:
+    async def _write(self, memory: memories.Memory, bill: Bill | None) -> Json:
         memory = replace(memory, taint=Taint.read(memory.taint).joined(self._calls.taint).written())
-        embedded = await self._embedded(memory.text)
+        embedded = await self._embedded(memory.text, bill)
         await memories.write_memory(self._db, memory, embedded.vector)
         return {"memory_id": memory.memory_id, "taint": memory.taint, "kind": memory.kind, "embedding": embedded.told}
 
-    async def _search(self, query: str, wanted: Wanted, limit: int) -> Json:
-        embedded = await self._embedded(query)
+    async def _search(self, query: str, wanted: Wanted, limit: int, bill: Bill | None) -> Json:
+        embedded = await self._embedded(query, bill)
         found = await memories.recall_memories(self._db, query, wanted, vector=embedded.vector, limit=limit)
         recollections = Recollections.model_validate(
             {"items": [_recollection(one) for one in found], "searched": embedded.searched}
         )
         return {"recollections": recollections.model_dump(mode="json"), "embedding": embedded.told}
 
-    def _count(self, made: Json, name: str) -> None:
-        """Count what the vectors took."""
-        told = made["embedding"] or {}
-        if "usage" in told:
-            self._calls.add_used(used_for(EmbeddingReply.model_validate({"vectors": (), **told})), name)
+    def _bill(self, text: str) -> Bill | None:
+        """What is told of the vector of `text`; None when there will be none."""
+        return Bill() if self._embedder is not None and text.strip() else None
 
-    async def _embedded(self, text: str) -> Embedded:
+    async def _embedded(self, text: str, bill: Bill | None) -> Embedded:
         """A text's vector. A model that fails leaves the words to go by, and the record says so."""
-        if self._embedder is None or not text.strip():
+        if self._embedder is None or bill is None:
             return Embedded()
         try:
             reply = await self._embedder.embed([text[:_EMBEDDED_CHARS]], deadline_s=_EMBED_S)
         except LlmError as error:
             return Embedded(told={"error": str(error)[:500]})
-        return Embedded(MemoryVector(reply.model, reply.vectors[0]), _told(reply))
+        bill.add(reply)
+        return Embedded(MemoryVector(reply.model, reply.vectors[0]), {"model": reply.model})
 
 
 def _recollection(found: Scored[memories.Memory]) -> Recollection:
@@ -231,11 +238,6 @@ def _recollection(found: Scored[memories.Memory]) -> Recollection:
 
 def _digest(said: list[Any]) -> str:
     return hashlib.sha256(json_dumps(said).encode()).hexdigest()
-
-
-def _told(reply: EmbeddingReply) -> Json:
-    told: Json = reply.model_dump(mode="json", include={"model", "usage", "cost"})
-    return told
 
 
 def _write_facts(made: Json) -> Json:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, assert_never
 
 from runtime.ports import Clock
 from runtime.sandbox.child import Child
-from runtime.sandbox.errors import SnapshotRefusedError
+from runtime.sandbox.errors import HostWaitsError, SnapshotRefusedError
 from runtime.sandbox.hostcalls import Ask, Raise, Stop, Value, carry_out, judge, order
 from runtime.sandbox.output import Output
 from runtime.sandbox.port import (
@@ -55,6 +55,8 @@ class Terms:
     """Seconds past the limit that the program's own engine gets to end it with a better message."""
     mark: str | None = None
     """The word that every message has to bear."""
+    suspends: bool = True
+    """Whether a program can be put away while a host function waits for somebody."""
 
 
 class _EndError(Exception):
@@ -91,7 +93,10 @@ class Carrying:
         if not isinstance(heard, Called) or heard.name != call.name:
             said = heard.message if isinstance(heard, Broke) else heard.say
             raise SnapshotRefusedError(f"the snapshot does not stand at its call ({said}); run the program again")
-        do, told = order(await decided())
+        answer = await self._or_suspended(call, decided())
+        if isinstance(answer, Suspended):
+            return answer
+        do, told = order(answer)
         return await self._carry(do, told)
 
     async def _judged(self, carrying: Awaitable[Outcome]) -> Outcome:
@@ -132,9 +137,18 @@ class Carrying:
                 return await self._terms.asked(self, verdict.call)
             case HostCall():
                 self._count_call()
-                return await carry_out(self._terms.host, verdict)
+                return await self._or_suspended(verdict, carry_out(self._terms.host, verdict))
             case _:
                 assert_never(verdict)
+
+    async def _or_suspended(self, call: HostCall, answering: Awaitable[Value | Raise]) -> Value | Raise | Suspended:
+        """The answer to a call at which the program stands, or the program when the answer has to wait."""
+        try:
+            return await answering
+        except HostWaitsError:
+            if not self._terms.suspends:
+                raise
+            return await self._terms.asked(self, call)
 
     def flooded(self) -> Failed:
         """The outcome of a program that printed too much."""

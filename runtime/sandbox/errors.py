@@ -24,6 +24,17 @@ class SnapshotRefusedError(SandboxError):
 class HostFunctionError(SandboxError):
     """A host function tells the program that it failed: the message is raised inside the program.
 
-    Any other error of a host function is a fault of ours: it ends the run and reaches whoever asked for it, and the
-    program learns nothing of it.
+    The program sees a `RuntimeError`, or a `PermissionError` where the call was `forbidden`. Any other error of a host
+    function is a fault of ours: it ends the run and reaches whoever asked for it, and the program learns nothing of it.
+    """
+
+    def __init__(self, message: str, *, forbidden: bool = False) -> None:
+        super().__init__(message)
+        self.forbidden = forbidden
+
+
+class HostWaitsError(SandboxError):
+    """A host function waits for somebody: its program is suspended at the call, and makes it again when resumed.
+
+    Where programs cannot be suspended it ends the run and reaches whoever asked for it.
     """

@@ -90,7 +90,7 @@ class FullSandbox:
         with _readable(seccomp.denying()) as rules:
             command = functools.partial(walls.command, rules=rules, limits=limits)
             async with started(command, self._clock, _max_line(limits), (rules,)) as process:
-                terms = Terms(self._host, limits, program.functions, _diagnose, _cannot_wait, 0.0, mark)
+                terms = Terms(self._host, limits, program.functions, _diagnose, _cannot_wait, 0.0, mark, suspends=False)
                 carrying = Carrying(process, terms, self._clock, Output(limits.output_bytes), Usage())
                 return await _carried(carrying, program, mark)
 

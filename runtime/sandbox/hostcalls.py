@@ -63,13 +63,13 @@ def judge(called: Called, host: Host, functions: tuple[str, ...], limits: Limits
     except NotPlainError as error:
         return Stop(FailureKind.REFUSED, f"an argument of {called.name}() is {error}", called.line)
     call = HostCall(called.name, tuple(args), kwargs, before + 1)
-    return Ask(call) if host.must_ask(call) else call
+    return Ask(call) if call.name in host.needs_approval else call
 
 
 async def carry_out(host: Host, call: HostCall) -> Value | Raise:
     """Run the host function. Arguments that do not fit it and a HostFunctionError become data for the program.
 
-    Any other error is raised, and so is a result that is no JSON.
+    Any other error is raised, HostWaitsError among them, and so is a result that is no JSON.
     """
     try:
         waiting = host.functions[call.name](*call.args, **call.kwargs)
@@ -78,7 +78,7 @@ async def carry_out(host: Host, call: HostCall) -> Value | Raise:
     try:
         return Value(plain(await waiting, MAX_ANSWER_BYTES))
     except HostFunctionError as error:
-        return Raise("RuntimeError", str(error))
+        return Raise("PermissionError" if error.forbidden else "RuntimeError", str(error))
     except NotPlainError as error:
         raise SandboxError(f"host function {call.name!r} returned a value {error}") from error
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
@@ -42,6 +41,8 @@ class _FailedLeg(_Leg):
 class _SuspendedLeg(_Leg):
     kind: Literal["suspended"] = "suspended"
     suspended: str
+    #: the key of the call at which it stands
+    at: str = ""
 
 
 _LEG: TypeAdapter[_FinishedLeg | _FailedLeg | _SuspendedLeg] = TypeAdapter(
@@ -49,34 +50,44 @@ _LEG: TypeAdapter[_FinishedLeg | _FailedLeg | _SuspendedLeg] = TypeAdapter(
 )
 
 
-def leg_row(outcome: Outcome, taint: Iterable[str]) -> Json:
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """How a leg ended, where text from outside that its calls brought in came from, and at which call it stands."""
+
+    outcome: Outcome
+    taint: tuple[str, ...] = ()
+    #: of a suspended program: the key of the call that it makes again
+    at: str = ""
+
+
+def leg_row(leg: Leg) -> Json:
     """A leg as JSON for a record."""
-    row: Json = _leg(outcome, tuple(taint)).model_dump(mode="json")
+    row: Json = _stored(leg.outcome, leg.taint, leg.at).model_dump(mode="json")
     return row
 
 
-def read_leg(row: Any) -> tuple[Outcome, tuple[str, ...]]:
-    """The outcome of a stored leg and its taint. Raises SnapshotRefusedError for a snapshot that is none."""
+def read_leg(row: Any) -> Leg:
+    """A stored leg. Raises SnapshotRefusedError for a snapshot that is none."""
     leg = _LEG.validate_python(row)
     match leg:
         case _FinishedLeg():
-            return Finished(leg.result, leg.printed, leg.usage), leg.taint
+            return Leg(Finished(leg.result, leg.printed, leg.usage), leg.taint)
         case _FailedLeg():
-            return Failed(leg.failure, leg.message, leg.line, leg.printed, leg.usage), leg.taint
+            return Leg(Failed(leg.failure, leg.message, leg.line, leg.printed, leg.usage), leg.taint)
         case _SuspendedLeg():
-            return from_json(leg.suspended), leg.taint
+            return Leg(from_json(leg.suspended), leg.taint, leg.at)
         case _:
             assert_never(leg)
 
 
 def leg_facts(row: Json) -> Json:
     """What traces tell of a leg."""
-    outcome, _ = read_leg(row)
+    outcome = read_leg(row).outcome
     told = {"outcome": row["kind"], **asdict(outcome.usage)}
     return {**told, "failure": outcome.kind.value} if isinstance(outcome, Failed) else told
 
 
-def _leg(outcome: Outcome, taint: tuple[str, ...]) -> _FinishedLeg | _FailedLeg | _SuspendedLeg:
+def _stored(outcome: Outcome, taint: tuple[str, ...], at: str) -> _FinishedLeg | _FailedLeg | _SuspendedLeg:
     match outcome:
         case Finished():
             return _FinishedLeg(result=outcome.result, printed=outcome.printed, usage=outcome.usage, taint=taint)
@@ -90,7 +101,7 @@ def _leg(outcome: Outcome, taint: tuple[str, ...]) -> _FinishedLeg | _FailedLeg 
                 taint=taint,
             )
         case Suspended():
-            return _too_large(outcome, taint) or _SuspendedLeg(suspended=to_json(outcome), taint=taint)
+            return _too_large(outcome, taint) or _SuspendedLeg(suspended=to_json(outcome), taint=taint, at=at)
         case _:
             assert_never(outcome)
 

@@ -172,12 +172,7 @@ class Host:
     binding: Binding
     functions: Mapping[str, HostFunction] = field(default_factory=dict)
     needs_approval: frozenset[str] = frozenset()
-    asks: Callable[[HostCall], bool] | None = None
-    """Whether a call needs approval that is not of those functions; asked at each call, since what matters changes."""
-
-    def must_ask(self, call: HostCall) -> bool:
-        """Whether a person has to allow `call`."""
-        return call.name in self.needs_approval or (self.asks is not None and self.asks(call))
+    """Functions whose calls are not begun before there is an `Approved`. Others raise HostWaitsError when they wait."""
 
     def __post_init__(self) -> None:
         if missing := sorted(self.needs_approval - set(self.functions)):

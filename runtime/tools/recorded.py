@@ -55,11 +55,18 @@ class Asked:
     scope: ToolScope
     #: a person changed its arguments
     edited: bool = False
+    #: the fingerprint of the program that makes it; "" for one that a model asked for
+    program: str = ""
 
     @property
     def bound(self) -> str:
         """What an approval of it binds."""
-        return approval_key(self.tool, self.call, self.scope)
+        return f"{self.program[:8]}{approval_key(self.tool, self.call, self.scope)}"
+
+    @property
+    def gate_key(self) -> str:
+        """The key of its gates. A program's calls have one: a leg that is read from its record makes none of them."""
+        return self.key if self.program else ""
 
 
 class StepTools:
@@ -109,21 +116,28 @@ class StepTools:
         """See `Tools.call_all`."""
         return await self._all(calls)
 
+    async def call_of_program(self, call: Call, key: str, program: str) -> ToolResult:
+        """Make a call of the running program with this fingerprint, under `key`, as if a model had asked for it."""
+        return (await self._carried_out([self.admit(call, key, program)]))[0]
+
     async def _all(self, read: Sequence[Call | ToolResult]) -> tuple[ToolResult, ...]:
-        let_out = [await self._let_out(self._looked_at(one)) for one in read]
-        agreed = await self._agreed(let_out)
+        return await self._carried_out([self._looked_at(one) for one in read])
+
+    async def _carried_out(self, looked_at: Sequence[Asked | ToolResult]) -> tuple[ToolResult, ...]:
+        """The one way of every call: gate of its arguments, people's agreement, the tool, gate of its answer."""
+        agreed = await self._agreed([await self._let_out(one) for one in looked_at])
         results: list[ToolResult] = []
         for together, group in groupby(agreed, key=self._runs_beside_others):
             asked = list(group)
             results += await in_order(map(self._made, asked)) if not together else await beside(map(self._made, asked))
-        return tuple([await self._let_in(result) for result in results])
+        return tuple([await self._let_in(one, result) for one, result in zip(looked_at, results, strict=True)])
 
     async def _let_out(self, one: Asked | ToolResult) -> Asked | ToolResult:
         """A call, once its arguments have passed their gates; calls go through them one by one, in their order."""
         if self._gates is None or isinstance(one, ToolResult) or not self._gates.see(Channel.TOOL_ARGUMENTS):
             return one
         written = json_dumps(one.call.arguments)
-        found = await self._gates.admit(written, Channel.TOOL_ARGUMENTS, f"tool:{one.call.name}")
+        found = await self._gates.admit(written, Channel.TOOL_ARGUMENTS, f"tool:{one.call.name}", key=one.gate_key)
         if found.block is not None:
             return _held_back(one.call, "it was not run", found.block)
         if found.text == written:
@@ -131,27 +145,30 @@ class StepTools:
         arguments = safe_json_loads(found.text)
         if not isinstance(arguments, dict):
             return _refused(one.call, "what the gates left of its arguments is no JSON object; leave out what they cut")
-        return self.admit(one.call.model_copy(update={"arguments": arguments}), one.key)
+        return self.admit(one.call.model_copy(update={"arguments": arguments}), one.key, one.program)
 
-    async def _let_in(self, result: ToolResult) -> ToolResult:
-        """A result as it may reach a prompt."""
+    async def _let_in(self, one: Asked | ToolResult, result: ToolResult) -> ToolResult:
+        """A result as it may reach a prompt, or the program that made the call."""
         if self._gates is None or not result.ok or not self._gates.see(Channel.TOOL_OUTPUT):
             return result
-        source = f"tool:{result.call.name}"
-        found = await self._gates.admit(result.content, Channel.TOOL_OUTPUT, source, tainted=bool(result.taint))
+        source, key = f"tool:{result.call.name}", one.gate_key if isinstance(one, Asked) else ""
+        found = await self._gates.admit(
+            result.content, Channel.TOOL_OUTPUT, source, tainted=bool(result.taint), key=key
+        )
         if found.block is not None:
-            return _held_back(result.call, "it was run, and its answer is kept back", found.block)
+            held_back = _held_back(result.call, "it was run, and its answer is kept back", found.block)
+            return held_back.model_copy(update={"taint": result.taint})
         return result if found.text == result.content else result.model_copy(update={"content": found.text})
 
     def _looked_at(self, read: Call | ToolResult) -> Asked | ToolResult:
         number = self._calls.next_number("tool")  # also of what is not run: the keys of the rest stay what they are
         return read if isinstance(read, ToolResult) else self.admit(read, f"tool:{number}:{read.name}")
 
-    def admit(self, call: Call, key: str) -> Asked | ToolResult:
+    def admit(self, call: Call, key: str, program: str = "") -> Asked | ToolResult:
         """The call under `key`, or why it cannot be made."""
         scope = self._scope(key)
         tool = admitted(self._box, call, scope)
-        return tool if isinstance(tool, ToolResult) else Asked(call, tool, key, scope)
+        return tool if isinstance(tool, ToolResult) else Asked(call, tool, key, scope, program=program)
 
     def call_of(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], call_id: str) -> Call:
         """A call as a program writes it: arguments by their place stand for the tool's parameters in their order.
@@ -195,7 +212,8 @@ class StepTools:
 
     async def _question(self, asked: Asked, why: str) -> tuple[str, Question]:
         key = question_key(asked.key, asked.bound)
-        return key, question_of(asked.call, asked.bound, why, await self._calls.asked_in(key))
+        about = {"program": asked.program} if asked.program else None
+        return key, question_of(asked.call, asked.bound, why, await self._calls.asked_in(key), about)
 
     def _judged(self, asked: Asked, answer: Answer) -> Asked | ToolResult:
         """What becomes of a call by a person's answer."""
@@ -204,8 +222,10 @@ class StepTools:
             return call
         if call.arguments == asked.call.arguments:
             return asked
-        again = self.admit(call, asked.key)  # what a person wrote has to fit the tool too
-        return again if isinstance(again, ToolResult) else replace(again, edited=True)
+        again = self.admit(call, asked.key, asked.program)  # what a person wrote has to fit the tool too
+        if isinstance(again, ToolResult):
+            return again.model_copy(update={"edited": True})
+        return replace(again, edited=True)
 
     async def _run(self, asked: Asked) -> ToolResult:
         in_step = self._in_step.get(asked.tool.name)

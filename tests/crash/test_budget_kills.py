@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.calls import RecordKind
+from runtime.calls import PAID_KINDS
 from store import filters
 from store.agent_requests import agent_create, agent_resume_action
 from store.agent_state import AgentState, SessionStatus, find_agent_state
@@ -24,6 +24,7 @@ from tests.support import eventually
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 S = SessionId("s")
+GOVERNANCE = Path(__file__).parents[2] / "runtime/guard/data/governance.yaml"
 LIMIT = 1_500
 POINTS = [
     "records.before_commit:2",
@@ -47,12 +48,13 @@ async def paused(db: TenantStore) -> AgentState:
 
 
 async def calls_of(db: TenantStore) -> list[int]:
-    """The tokens of each model call that is stored, in order."""
-    rows = await records_of(db).created_since(0, filters.equals("kind", RecordKind.MODEL))
-    return [spent_by_call(row.item.result).tokens for row in rows]
+    """The tokens of each call that is stored and asked a model, in order."""
+    rows = await records_of(db).created_since(0, filters.one_of("kind", PAID_KINDS))
+    return [used for row in rows if (used := spent_by_call(row.item.usage).tokens)]
 
 
-async def test_a_killed_worker_stops_at_most_one_call_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rules", [{}, {"STEPWELL_GOVERNANCE": str(GOVERNANCE)}], ids=["alone", "with a judge"])
+async def test_a_killed_worker_stops_at_most_one_call_over(tmp_path: Path, rules: dict[str, str]) -> None:
     async with stored(tmp_path) as db:
         await agent_create(
             db,
@@ -61,9 +63,9 @@ async def test_a_killed_worker_stops_at_most_one_call_over(tmp_path: Path) -> No
             spec={"task": "wells", "config": {"interval_s": 0}, "budget": {"tokens": LIMIT}},
         )
         for point in POINTS:
-            async with forked_worker(tmp_path, env={"STEPWELL_CRASH_AT": point}) as child:
+            async with forked_worker(tmp_path, env={**rules, "STEPWELL_CRASH_AT": point}) as child:
                 assert await child.code() == -9, point
-        async with forked_worker(tmp_path) as child:
+        async with forked_worker(tmp_path, env=rules) as child:
             row = await paused(db)
             await child.killed()
         used = await calls_of(db)
@@ -72,13 +74,13 @@ async def test_a_killed_worker_stops_at_most_one_call_over(tmp_path: Path) -> No
 
         # A resume without a raise, and a kill as soon as it is carried out: no call.
         await agent_resume_action(db, session_id=S)
-        async with forked_worker(tmp_path, env={"STEPWELL_CRASH_AT": "queue.after_commit:1"}) as child:
+        async with forked_worker(tmp_path, env={**rules, "STEPWELL_CRASH_AT": "queue.after_commit:1"}) as child:
             assert await child.code() == -9
         assert await calls_of(db) == used
 
         # A raise while nobody runs.
         await put_budget(db, Scope(f"session:{S}"), Limits(tokens=2 * LIMIT))
-        async with forked_worker(tmp_path) as child:
+        async with forked_worker(tmp_path, env=rules) as child:
 
             async def went_on() -> bool:
                 return sum(await calls_of(db)) >= 2 * LIMIT

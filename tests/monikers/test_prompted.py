@@ -164,8 +164,9 @@ async def test_data_is_always_an_object(data: Any, stored: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ("I would rather talk.", "no JSON object"),
-        ("", "no JSON object"),
+        ("I would rather talk.", "not JSON: "),
+        ("", "not JSON: "),
+        ("[1]", "no JSON object"),
         ({"text": "x"}, "next_step: required"),
         ({**GOOD, "next_step": "x" * (MAX_TOKEN_CHARS + 1)}, "next_step: String should have at most 200"),
         ({**GOOD, "next_step": ["2"]}, "next_step: "),

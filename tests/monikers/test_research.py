@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from monikers.asking import UnusableReplyError
 from monikers.passages import collapsed, occurs, relevant
-from monikers.replies import BadReplyError
 from monikers.research import MAX_FINDINGS, MAX_PLANS, RESEARCH, Document, ResearchConfig
 from runtime.approvals.port import Answer, Decision
 from runtime.contract import MonikerError, MonikerInputError, StepFrame
 from runtime.llm.port import ChatReply, ChatRequest, ToolCall, read_data_block
+from runtime.llm.structured import UnfitReplyError
 from runtime.testing import FakeCtx, FakeFiles, Said, ScriptedModel, play
 from runtime.tools.fake import FakeTools, ScriptedTool
 
@@ -108,7 +108,7 @@ async def test_a_plan_that_stays_bad_is_an_error() -> None:
     with pytest.raises(UnusableReplyError, match=r"no usable answer for research\.plan") as caught:
         await play(RESEARCH, fake, steps=1)
     assert isinstance(caught.value, MonikerError)
-    assert isinstance(caught.value.__cause__, BadReplyError)
+    assert isinstance(caught.value.__cause__, UnfitReplyError)
 
 
 async def test_guidance_reaches_all_later_calls() -> None:

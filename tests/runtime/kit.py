@@ -18,7 +18,7 @@ from runtime.files import AllowedFiles
 from runtime.guard.onstep import GuardService
 from runtime.guard.secretsgate import Secrets
 from runtime.llm.offline import OfflineModel
-from runtime.llm.port import ChatModel
+from runtime.llm.port import ChatModel, EmbeddingModel
 from runtime.settings import WorkerSettings
 from runtime.testing import LeapClock
 from runtime.tools.joining import ToolServers
@@ -161,6 +161,7 @@ class Workshop:
         #: what a worker is given beside the built-in tools, from its next start on
         self.tools: tuple[Tool, ...] = ()
         self.tool_servers: ToolServers | None = None
+        self.embedder: EmbeddingModel | None = OfflineModel()
         self.guard: GuardService | None = None
         self.secrets = Secrets()
         self._catalogue = Catalogue.of(ECHO, *monikers)
@@ -193,7 +194,7 @@ class Workshop:
             AllowedFiles([self.folder]),
             self.log,
             lambda point: self.crash_point(point),
-            embedder=OfflineModel(),
+            embedder=self.embedder,
             tools=self.tools,
             tool_servers=self.tool_servers,
             guard=self.guard,

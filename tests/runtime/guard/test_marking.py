@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.escapes import escaped
 from runtime.guard.errors import MarkingError
-from runtime.guard.marking import as_data, escaped, from_data
+from runtime.guard.marking import as_data, from_data
 from tests.support import examples
 
 NONCE = "a1b2c3d4e5f6"

@@ -7,25 +7,37 @@ import json
 import os
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from monikers.catalogue import Catalogue
 from runtime.approvals.port import Decision
 from runtime.calls import RecordKind
 from runtime.context import Services, StepContext, calls_of
 from runtime.contract import MonikerError, StepFrame, StepOut, WaitForInput
 from runtime.errors import SettingError
+from runtime.guard.decision import Notary
+from runtime.guard.fake import WordGate
+from runtime.guard.guard import Guard, Placed
+from runtime.guard.onstep import GuardService
+from runtime.guard.port import Channel
+from runtime.replay import replay_session
+from runtime.sandbox import legs
 from runtime.sandbox.errors import SandboxUnavailableError
 from runtime.sandbox.fake import suspended_at
-from runtime.sandbox.legs import MAX_SNAPSHOT_BYTES, leg_row, read_leg
+from runtime.sandbox.legs import MAX_SNAPSHOT_BYTES, Leg, leg_row, read_leg
 from runtime.sandbox.port import Binding, Failed, FailureKind, Finished, Host, Outcome, Program
 from runtime.sandbox.sealkey import FILE_NAME, SealKey
 from runtime.sandbox.walls import Walls
-from runtime.testing import FakeFiles
+from runtime.testing import FakeClock, FakeFiles
+from runtime.tools.deployment import tool_offer
 from runtime.tools.result import Call
+from store.approvals import list_approvals
+from store.ids import SessionId
 from store.records import records_of
 from tests.runtime.kit import Anything, KeptLog, Workshop, moniker, out, workshop
 from tests.runtime.sandbox.kit import LoopClock
@@ -59,13 +71,16 @@ class Runs:
 class Shop:
     """A worker with some tools and one session that runs a program."""
 
-    def __init__(self, folder: Path, runs: Any, grants: str = GRANTS) -> None:
+    def __init__(
+        self, folder: Path, runs: Any, grants: str = GRANTS, guard: GuardService | None = None, **settings: Any
+    ) -> None:
         self.shopping = Shopping()
-        self.opened = workshop(folder, moniker("m", runs), start=False, tools=tools_file(folder, grants))
+        self.guard = guard
+        self.opened = workshop(folder, moniker("m", runs), start=False, tools=tools_file(folder, grants), **settings)
 
     async def __aenter__(self) -> tuple[Workshop, Shopping, Any]:
         shop = await self.opened.__aenter__()
-        shop.tools = self.shopping.tools()
+        shop.tools, shop.guard = self.shopping.tools(), self.guard
         await shop.start()
         return shop, self.shopping, await stepkit.said(shop, stepkit.Caller())
 
@@ -174,6 +189,114 @@ async def test_a_snapshot_that_was_changed_in_the_store_is_not_loaded(tmp_path: 
 def _changed(leg: Any, result: Any) -> Any:
     fields = {name: getattr(leg, name) for name in leg.__slots__}
     return type(leg)(**{**fields, "id": "forged", "event_seq": leg.event_seq + 50, "result": result})
+
+
+def guarding(*channels: Channel) -> GuardService:
+    placed = [Placed(WordGate(), frozenset(channels))]
+    return GuardService(Guard(placed, clock=FakeClock(), notary=Notary(b"k" * 16, str)))
+
+
+BOTH = (Channel.TOOL_ARGUMENTS, Channel.TOOL_OUTPUT)
+
+
+async def test_a_programs_calls_pass_the_gates_of_arguments_and_answers(tmp_path: Path) -> None:
+    code = """
+said = []
+for at in ("HIDE it", "BLOCK ME", "b"):
+    try:
+        said.append(look(at)["at"])
+    except PermissionError as error:
+        said.append(str(error))
+said
+"""
+    runs = Runs(code, "look")
+    async with Shop(tmp_path, runs, guard=guarding(*BOTH)) as (shop, shopping, action):
+        await shop.done(action)
+        cut, blocked, plain = json.loads(str((await shop.texts())[-1]))
+        assert (cut, plain) == ("[hidden] it", "b")
+        assert "it was not run" in blocked
+        assert "BLOCK ME" not in blocked
+        assert shopping.looked == ["[hidden] it", "b"]
+        gates = [row.key for row in await records(shop) if row.kind == RecordKind.GATE]
+        assert gates[:2] == [f"gate:{channel}:sandbox:1:0.1:look" for channel in BOTH]
+
+
+async def test_an_answer_that_a_gate_keeps_back_taints_the_session_all_the_same(tmp_path: Path) -> None:
+    code = 'try:\n    p = page("BLOCK ME")\nexcept PermissionError:\n    p = "kept back"\n[p, pay(2)]'
+    runs = Runs(code, "page", "pay")
+    async with Shop(tmp_path, runs, guard=guarding(Channel.TOOL_OUTPUT)) as (shop, _, action):
+        asked = await question(shop)
+        assert (asked.kind, asked.about["arguments"]) == ("tool_call", {"price": 2})
+        await shop.done(await answered(shop, asked, Decision.APPROVE), action)
+        assert (await shop.texts())[-1] == '["kept back", "paid 2"]'
+        assert (await shop.state()).usage["taint"] == ["web example.org"]
+
+
+async def test_doubts_about_a_programs_call_and_its_answer_wait_for_people_over_restarts(tmp_path: Path) -> None:
+    runs = Runs('a = look("a")["at"]\nb = ask_me("WORRY")\nc = look("c")["at"]\n[a, b, c]', "look", "ask_me")
+    async with Shop(tmp_path, runs, guard=guarding(*BOTH)) as (shop, shopping, action):
+        seen = []
+        for _ in range(3):
+            asked = await question(shop)
+            seen.append((asked.kind, asked.about.get("channel")))
+            await shop.restart()
+            await answered(shop, await question(shop), Decision.APPROVE)
+            await eventually(partial(_is_other, shop, asked))
+        await shop.done(action)
+        assert seen == [("concern", "tool_arguments"), ("tool_call", None), ("concern", "tool_output")]
+        assert (await shop.texts())[-1] == '["a", "did WORRY", "c"]'
+        assert (shopping.looked, shopping.agreed) == (["a", "c"], ["WORRY"]), "nothing was done twice"
+
+
+async def _is_other(shop: Workshop, asked: Any) -> bool:
+    return all(item.approval_id != asked.approval_id for item in (await list_approvals(shop.db)).items)
+
+
+@pytest.mark.parametrize("channel", BOTH)
+async def test_a_person_may_forbid_what_a_gate_has_doubts_about(tmp_path: Path, channel: Channel) -> None:
+    code = 'said = ""\ntry:\n    said = look("WORRY")["at"]\nexcept PermissionError:\n    said = "forbidden"\nsaid'
+    async with Shop(tmp_path, Runs(code, "look"), guard=guarding(channel)) as (shop, shopping, action):
+        await shop.done(await answered(shop, await question(shop), Decision.REJECT), action)
+        assert (await shop.texts())[-1] == '"forbidden"'
+        assert shopping.looked == ([] if channel is Channel.TOOL_ARGUMENTS else ["WORRY"])
+
+
+async def test_what_stands_at_a_question_and_holds_too_much_fails_and_asks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(legs, "MAX_SNAPSHOT_BYTES", 10)
+    runs = Runs('ask_me("fly")', "ask_me")
+    async with Shop(tmp_path, runs) as (shop, shopping, action):
+        await shop.done(action)
+        (outcome,) = runs.outcomes
+        assert isinstance(outcome, Failed)
+        assert (outcome.kind, shopping.agreed) == (FailureKind.REFUSED, [])
+        assert (await list_approvals(shop.db)).items == ()
+
+
+@pytest.mark.usefixtures("walls")
+async def test_full_mode_begins_again_with_the_answer_and_reads_what_was_done(tmp_path: Path) -> None:
+    runs = Runs('a = look("a")["at"]\nb = ask_me("WORRY")\n[a, b]', "look", "ask_me")
+    async with Shop(tmp_path, runs, guard=guarding(*BOTH), sandbox="full") as (shop, shopping, action):
+        for _ in range(3):
+            asked = await question(shop)
+            await shop.restart()
+            await answered(shop, asked, Decision.APPROVE)
+            await eventually(partial(_is_other, shop, asked))
+        await shop.done(action)
+        assert (await shop.texts())[-1] == '["a", "did WORRY"]'
+        assert (shopping.looked, shopping.agreed) == (["a"], ["WORRY"])
+
+
+async def test_a_program_with_a_gated_call_is_replayed_the_same(tmp_path: Path) -> None:
+    runs = Runs('[look("HIDE")["at"], ask_me("x")]', "look", "ask_me")
+    async with Shop(tmp_path, runs, guard=guarding(*BOTH)) as (shop, _, action):
+        await shop.done(await answered(shop, await question(shop), Decision.APPROVE), action)
+        offer = tool_offer(shop.db, None, tmp_path)
+        found = await replay_session(
+            shop.db, Catalogue.of(moniker("m", runs)), FakeFiles(), SessionId("s"), tools=offer
+        )
+        assert found.difference is None
 
 
 class Asks:
@@ -286,10 +409,11 @@ def test_a_key_that_cannot_be_used_is_refused_and_not_shown(tmp_path: Path, text
 
 def test_a_snapshot_that_is_too_large_ends_the_program() -> None:
     from_fake = _suspended(b"x" * (MAX_SNAPSHOT_BYTES + 1))
-    outcome, taint = read_leg(leg_row(from_fake, ["web a"]))
-    assert isinstance(outcome, Failed)
-    assert (outcome.kind, taint) == (FailureKind.REFUSED, ("web a",))
-    assert read_leg(leg_row(_suspended(b"x"), []))[0] == _suspended(b"x")
+    leg = read_leg(leg_row(Leg(from_fake, ("web a",), "sandbox:1:0.1:send")))
+    assert isinstance(leg.outcome, Failed)
+    assert (leg.outcome.kind, leg.taint) == (FailureKind.REFUSED, ("web a",))
+    stands = Leg(_suspended(b"x"), (), "sandbox:1:0.1:send")
+    assert read_leg(leg_row(stands)) == stands
 
 
 def _suspended(snapshot: bytes) -> Any:
