@@ -1,4 +1,4 @@
-"""One Chromium and one dashboard with a worker for all browser tests; a tab for each."""
+"""One Chromium and one dashboard with a worker for all browser tests, gone after the last of them; a tab for each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLAGS = [
 ]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium, without a window."""
     program = find_chromium()
@@ -42,7 +42,7 @@ async def browser() -> AsyncIterator[Browser]:
         await chromium.close()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def dashboard(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncIterator[Dashboard]:
     """`app.py --with-worker`; started only when there is a browser to look at it."""
     running = await start_dashboard(tmp_path_factory.mktemp("browser"), QUICK, with_worker=True)
@@ -50,7 +50,7 @@ async def dashboard(tmp_path_factory: pytest.TempPathFactory, browser: Browser) 
     running.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(dashboard: Dashboard) -> Api:
     """Its API."""
     return Api(dashboard.url)

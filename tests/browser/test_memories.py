@@ -15,6 +15,7 @@ from tests.browser.tab import Tab, barriers, new_tab, overhang
 from tests.processes import Dashboard, stored
 from tests.remote import Api
 from tests.store.rows import a_memory
+from tests.support import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -49,11 +50,17 @@ async def kept(dashboard: Dashboard, api: Api) -> AsyncIterator[str]:
         await delete_memories(db, ids=[memory.memory_id for memory in left])
 
 
+async def _went_to_memories(tab: Tab) -> bool:
+    """Two keys that belong together only when a busy machine lets one follow the other quickly enough."""
+    if not tab.page.url.endswith("/memories"):
+        await tab.page.keyboard.press("g")
+        await tab.page.keyboard.press("m")
+    return tab.page.url.endswith("/memories")
+
+
 async def test_they_are_found_and_lead_to_where_they_were_kept(tab: Tab, kept: str) -> None:
     await tab.open("/sessions")
-    await tab.page.keyboard.press("g")
-    await tab.page.keyboard.press("m")
-    await tab.page.wait_for_url("**/memories")
+    await eventually(lambda: _went_to_memories(tab), 30, 1.0)
     await tab.is_live()
     await expect(tab.find(ROWS)).to_have_count(3)
     row = tab.find(ROWS, has_text="The heron said")

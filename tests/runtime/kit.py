@@ -39,6 +39,7 @@ from store.lock import is_held
 from store.marks import mark_action_claimed
 from store.messages import Message, list_messages
 from store.options import StoreOptions
+from tests.freshstore import put_fresh_store
 from tests.support import eventually
 
 StepBody = Callable[[Any, StepFrame], Awaitable[StepOut]]
@@ -141,6 +142,7 @@ def name_of(task: asyncio.Task[Any]) -> str:
 @asynccontextmanager
 async def opened(folder: Path, clock: Clock | None = None, crash_point: CrashPoint = no_crash) -> AsyncIterator[Store]:
     """A store in `folder`."""
+    put_fresh_store(folder)
     options = StoreOptions(str(folder), patience_s=2.0)
     store = await open_store(options, clock=clock or LeapClock(), ids=SystemIds(), crash_point=crash_point)
     try:
@@ -176,6 +178,7 @@ class Workshop:
     async def open(self) -> None:
         """Open the store; tests may put rows into it before a worker starts."""
         if self._opened is None:
+            put_fresh_store(self.folder)
             options = StoreOptions(str(self.folder), patience_s=self._settings.patience_s)
             self._opened = await open_store(
                 options, clock=self.clock, ids=SystemIds(), crash_point=lambda point: self.crash_point(point)

@@ -10,6 +10,7 @@ import pytest
 from store.database import Store, TenantStore, open_store
 from store.options import StoreOptions
 from store.testing import CountingIds, FrozenClock, TickingClock
+from tests.freshstore import put_fresh_store
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def options(tmp_path: Path) -> StoreOptions:
 @pytest.fixture
 async def store(options: StoreOptions, clock: FrozenClock, ids: CountingIds) -> AsyncIterator[Store]:
     """A fresh store whose clock stands still."""
+    put_fresh_store(Path(options.url))
     opened = await open_store(options, clock=clock, ids=ids)
     yield opened
     await opened.close()
@@ -47,6 +49,7 @@ def db(store: Store) -> TenantStore:
 @pytest.fixture
 async def ticking(options: StoreOptions, ids: CountingIds) -> AsyncIterator[TenantStore]:
     """The main tenant of a fresh store in which every row has its own time."""
+    put_fresh_store(Path(options.url))
     opened = await open_store(options, clock=TickingClock(), ids=ids)
     yield opened.tenant()
     await opened.close()

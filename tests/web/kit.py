@@ -16,6 +16,7 @@ from werkzeug.test import TestResponse
 from store import AgentState, AgentStep, SessionStatus, StepStatus, StoreOptions, TenantStore, open_store
 from store.clock import SystemClock, SystemIds
 from store.ids import ActionId, AgentId, ConversationId, SessionId, step_id
+from tests.freshstore import put_fresh_store
 from web.catalogue import ConfigError, ModelInfo, MonikerEntry
 from web.factory import StoreOpener
 
@@ -67,6 +68,7 @@ def opener(folder: Path) -> StoreOpener:
     """Opens a store in `folder`."""
 
     async def open_db() -> TenantStore:
+        put_fresh_store(folder)
         store = await open_store(StoreOptions(url=str(folder)), clock=SystemClock(), ids=SystemIds())
         return store.tenant()
 
