@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from runtime.approvals.items import wait_items
 from runtime.contract import Json, StepFrame, StepOut, Wait, WaitForApproval
 from runtime.guard.taint import CLEAN, Taint
-from runtime.llm.money import CallCosts
+from runtime.llm.money import NO_COSTS, CallCosts
 from runtime.llm.port import Usage
 from runtime.reading import Reading
 from runtime.session import LiveSession, taint_of, taint_row
@@ -34,7 +34,7 @@ class Taken:
     latency_ms: float
     ended_at: datetime
     #: what they cost
-    costs: CallCosts = field(default_factory=CallCosts)
+    costs: CallCosts = NO_COSTS
     #: where the text from outside in the session's context came from, the step's calls included
     taint: Taint = CLEAN
 

@@ -7,14 +7,14 @@ call whose price is not known is counted apart (`unpriced_calls`): `cost` is the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
 
-from runtime.llm.money import CallCosts
-from runtime.llm.port import ChatReply, EmbeddingReply, Usage
+from runtime.llm.money import NO_COSTS, CallCosts
+from runtime.llm.port import NO_USAGE, ChatReply, EmbeddingReply, Usage
 from runtime.ports import Json
 from store.money import money_of, money_text
 
@@ -23,8 +23,13 @@ from store.money import money_of, money_text
 class Used:
     """What several calls used and cost together."""
 
-    usage: Usage = field(default_factory=Usage)
-    costs: CallCosts = field(default_factory=CallCosts)
+    usage: Usage = NO_USAGE
+    costs: CallCosts = NO_COSTS
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no model was asked, as in most steps: so this is cheap to say."""
+        return self.usage is NO_USAGE or self == _NOTHING
 
     def plus(self, other: Used) -> Used:
         """The sum of two."""
@@ -34,12 +39,13 @@ class Used:
         """As a row has it: `calls`, `input_tokens`, `output_tokens`, and once there were calls `cost` and
         `unpriced_calls`. The cost is a decimal number as text, to the last digit."""
         told = {name: getattr(self.usage, name) for name in ("calls", "input_tokens", "output_tokens")}
-        if self == _NOTHING:
+        if self.is_nothing:
             return told
         return {**told, "cost": money_text(self.costs.known), "unpriced_calls": self.costs.unpriced_calls}
 
 
 _NOTHING = Used()
+_TOLD = ("calls", "input_tokens", "output_tokens", "cost", "unpriced_calls")
 
 
 def used_of_row(row: Mapping[str, Any]) -> Used:
@@ -123,5 +129,7 @@ def _cost(told: Any) -> Decimal | None:
 
 def totals(before: Mapping[str, Any], step: Used) -> Json:
     """The totals after a step that used `step`; what the step used alone is in `step`, when it used anything."""
+    if step.is_nothing and "calls" in before and ("unpriced_calls" in before or before["calls"] == 0):
+        return {name: before[name] for name in _TOLD if name in before}
     row = used_of_row(before).plus(step).row()
-    return row if step == _NOTHING else {**row, "step": step.row()}
+    return row if step.is_nothing else {**row, "step": step.row()}

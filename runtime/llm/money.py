@@ -55,3 +55,6 @@ class CallCosts:
     def plus_all(self, other: CallCosts) -> CallCosts:
         """With all of `other`."""
         return CallCosts(added(self.known, other.known), self.unpriced_calls + other.unpriced_calls)
+
+
+NO_COSTS = CallCosts()

@@ -108,6 +108,9 @@ class Usage(FrozenModel):
         )
 
 
+NO_USAGE = Usage()
+
+
 class LlmErrorKind(StrEnum):
     """Why a call failed."""
 
