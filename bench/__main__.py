@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import click
 
+from bench.copilot import copilot
 from bench.endurance import endurance
 from bench.history import history
 from bench.latency import latency, live
@@ -26,6 +27,7 @@ FIGURES: dict[str, Callable[[], Awaitable[None]]] = {
     "search": lambda: search_figures(1_000_000),
     "history": lambda: history(1_000_000),
     "waiting": lambda: waiting(10_000),
+    "copilot": copilot,
 }
 #: measured only when they are named: they take minutes
 LONG = ("endurance", "scaling")

@@ -14,7 +14,10 @@ from pathlib import Path
 
 # Files that a law does not hold for, because they are the one place where the thing is done.
 ONE_PLACE = {
-    "clock_only": {"store/clock.py": "time, ids and randomness come from here"},
+    "clock_only": {
+        "store/clock.py": "time, ids and randomness come from here",
+        "monikers/copilot/clock.py": "the copilot library's own, for it imports no store",
+    },
     "filters_only": {"store/filters.py": "filters are built here"},
     "no_sleep": {"tests/support.py": "waits for a condition until a deadline here"},
     "nothing_unsafe": {"runtime/sandbox/inside/python_child.py": "runs the program, inside bubblewrap's walls"},
@@ -36,6 +39,10 @@ HIDDEN_IMPORTS = {
         "runtime/llm/factory.py",
         "runtime",
     ): "the client of endpoints takes a second to load, which a process that asks none need not pay",
+    (
+        "runtime/llm/direct.py",
+        "runtime",
+    ): "as in factory.py; the copilot engine, a library, is imported by hosts that bring models of their own",
     (
         "runtime/tools/mcp/opening.py",
         "runtime",

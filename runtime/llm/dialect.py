@@ -88,7 +88,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
 
 def options(request: ChatRequest, dialect: Dialect) -> dict[str, Any]:
     """The fields of one call's body beside the model and the messages."""
-    body: dict[str, Any] = {}
+    body: dict[str, Any] = dict(request.params)
     if request.max_tokens and dialect.limit != "none":
         body[dialect.limit] = request.max_tokens
     if request.temperature is not None and dialect.temperature:

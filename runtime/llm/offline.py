@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from runtime.llm import offline_jokes, offline_steps
+from runtime.llm import offline_copilot, offline_jokes, offline_steps
 from runtime.llm.embedding import in_batches
 from runtime.llm.extract import keywords, matching, summary
 from runtime.llm.offline_tools import instance_text, tool_call, tool_report
@@ -32,6 +32,8 @@ from runtime.llm.port import (
 )
 
 OFFLINE_LABEL = "offline"
+#: what agents of the copilot engine ask by
+COPILOT_PURPOSE = "copilot.agent"
 CHARS_PER_TOKEN = 4
 #: the word by which the offline model tells a text that a guardian would have doubts about
 OFFLINE_CONCERN = "OFFLINE-CONCERN"
@@ -88,6 +90,8 @@ class OfflineModel:
 
 
 def _text(request: ChatRequest) -> str:
+    if request.purpose == COPILOT_PURPOSE:
+        return offline_copilot.answer(request)
     known = _ANSWERS.get(request.purpose)
     if known is None and request.json_schema is not None:
         return instance_text(request.json_schema)

@@ -88,6 +88,8 @@ class ChatRequest(FrozenModel):
     #: what the model may call natively
     tools: Annotated[tuple[ToolSpec, ...], Field(exclude_if=_is_default)] = ()
     tool_choice: Annotated[Literal["auto", "none", "required"], Field(exclude_if=_is_default)] = "auto"
+    #: further fields of the endpoint's own, sent as they are (`top_p`, `seed`, ...)
+    params: Annotated[dict[str, Any], Field(exclude_if=lambda params: not params)] = Field(default_factory=dict)
 
 
 class Usage(FrozenModel):

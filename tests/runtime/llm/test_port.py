@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.llm.port import ChatMessage, Usage, data_block, read_data_block
+from runtime.llm.port import ChatMessage, ChatRequest, Usage, data_block, read_data_block
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -47,3 +47,9 @@ def test_what_is_no_object_is_no_data() -> None:
 def test_usages_add_up() -> None:
     total = Usage(input_tokens=1, output_tokens=2, calls=1).plus(Usage(input_tokens=10, output_tokens=20, calls=2))
     assert total == Usage(input_tokens=11, output_tokens=22, calls=3)
+
+
+def test_fields_of_the_endpoints_own_are_no_part_of_a_request_without_any() -> None:
+    asked = ChatRequest(purpose="p", messages=())
+    assert "params" not in asked.model_dump()
+    assert asked.model_copy(update={"params": {"seed": 1}}).model_dump()["params"] == {"seed": 1}

@@ -1,0 +1,16 @@
+"""What model calls cost: sums of the usage that responses tell, by agent and session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Usage(dict[str, int | float]):
+    """Calls, tokens, cost, by name; whatever number a response tells is summed."""
+
+    def add(self, told: Any) -> None:
+        """Add the numbers of another usage; what is no number, or not finite, is left out."""
+        for name, amount in told.items() if isinstance(told, Mapping) else ():
+            if isinstance(amount, int | float) and not isinstance(amount, bool) and abs(amount) < float("inf"):
+                self[str(name)] = self.get(str(name), 0) + amount
