@@ -56,7 +56,8 @@
     nameFold(button);
   };
 
-  const keys = () => import("./keys.js");
+  let loaded = null;
+  const keys = async () => (loaded ??= await import("./keys.js"));
 
   document.addEventListener("DOMContentLoaded", () => {
     const toggle = document.querySelector("[data-theme-toggle]");
@@ -73,6 +74,8 @@
     // The browser's own Ctrl-K must be held back at once; the module may still be on its way.
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") event.preventDefault();
     if (["Control", "Shift", "Alt", "Meta", "Tab"].includes(event.key)) return;
-    keys().then((it) => it.onKey(event));
+    // An import answers later even when it is done: the next key would come before this one has had its effect.
+    if (loaded) loaded.onKey(event);
+    else keys().then((it) => it.onKey(event));
   });
 })();
