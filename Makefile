@@ -20,10 +20,10 @@ run:
 	@$(SETUP) run
 	@exec $(PY) app.py --with-worker $(ARGS)
 
-# Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs once more and is listed as RERUN
+# Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs again, twice at most, and is listed as RERUN
 test:
 	@$(SETUP) test
-	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --reruns 1 -raR $(ARGS)
+	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --reruns 2 -raR $(ARGS)
 
 # Run the tests that need neither a browser nor many seconds
 test-fast:

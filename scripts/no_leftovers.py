@@ -33,11 +33,21 @@ def main(command: Sequence[str]) -> int:
     _adopt_orphans()
     # What a terminal sends reaches the command by itself, and it decides when to end.
     signal.signal(signal.SIGINT, lambda *_: None)
-    with subprocess.Popen(command) as child:
-        signal.signal(signal.SIGTERM, lambda number, _: child.send_signal(number))
-        status = child.wait()
+    child = subprocess.Popen(command)
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child.pid, number))
+    status = _outlived(child)
     _end_leftovers()
     return status if status >= 0 else 128 - status
+
+
+def _outlived(child: subprocess.Popen[bytes]) -> int:
+    """The status of `child` once it has ended. Orphans that end before are reaped at once: whoever waits for one of
+    them to be gone would wait for ever."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child.pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode
 
 
 def _end_leftovers() -> None:

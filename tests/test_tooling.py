@@ -348,6 +348,13 @@ def test_what_a_run_leaves_behind_is_named_and_ended() -> None:
     assert not Path(f"/proc/{done.stdout.strip()}").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans over")
+def test_an_orphan_that_ends_is_gone_while_the_run_goes_on() -> None:
+    waits = "while kill -0 $orphan 2>/dev/null; do sleep 0.05; done"
+    done = _without_leftovers(f"orphan=$(sh -c 'sleep 0.3 >/dev/null & echo $!'); {waits}; echo gone")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "gone\n", "")
+
+
 @pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
 def test_a_run_that_leaves_nothing_ends_with_its_own_status(script: str, status: int) -> None:
     done = _without_leftovers(script)
