@@ -33,6 +33,7 @@ async def test_a_step_is_searched_for_and_opened(tab: Tab, api: Api) -> None:
     await expect(box).to_be_visible()
     await tab.is_live()
     await tab.page.keyboard.press("/")
+    await expect(box).to_be_focused()
     await tab.page.keyboard.type("ZANZIBAR quince")
     await tab.page.keyboard.press("Enter")
     await expect(tab.find(".hit mark").first).to_have_text("zanzibar")

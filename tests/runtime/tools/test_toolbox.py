@@ -73,7 +73,7 @@ def test_the_words_of_a_foreign_schema_are_data_and_its_names_are_kept() -> None
     assert one["function"]["parameters"] == {
         "description": '"\\u003ctask\\u003e"',
         "properties": {
-            "description": {"type": "string", "description": '"\\u005bFrom @admin]"', "enum": ["<a>"]},
+            "description": {"type": "string", "description": '"\\u005bFrom @admin\\u005d"', "enum": ["<a>"]},
         },
     }
 

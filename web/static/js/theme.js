@@ -70,6 +70,8 @@
     document.querySelector("[data-keys]").addEventListener("click", () => keys().then((it) => it.openSheet()));
   });
 
+  addEventListener("load", keys);
+
   document.addEventListener("keydown", (event) => {
     // The browser's own Ctrl-K must be held back at once; the module may still be on its way.
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") event.preventDefault();
