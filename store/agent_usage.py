@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from store import filters
 from store.agent_state import states_of
 from store.database import TenantStore
 from store.ids import AgentId
-from store.money import added, money_text
+from store.money import added, money_of, money_text
 
 _MAX_NAMED = 500
 
@@ -70,10 +70,9 @@ def _sum(usages: Sequence[dict[str, Any]], name: str) -> int:
 
 def _cost(usage: dict[str, Any]) -> Decimal:
     try:
-        cost = Decimal(str(usage.get("cost", "0")))
-    except InvalidOperation:  # a damaged row must not hide the others
+        return money_of(str(usage.get("cost", "0")))
+    except ValueError:  # a damaged row must not hide the others
         return Decimal(0)
-    return cost if cost.is_finite() else Decimal(0)
 
 
 def _unpriced(usage: dict[str, Any]) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, assert_never
 
-from store.money import EXACT, added, money_text
+from store.money import EXACT, added, money_of, money_text
 
 #: where a session's usage holds what its step in the making has used
 OPEN_STEP = "open"
@@ -149,7 +149,7 @@ def _seconds(value: Any) -> float:
 
 def _money(value: Any) -> Decimal | None:
     try:
-        money = Decimal(str(value))
-    except InvalidOperation:
+        money = money_of(str(value))
+    except ValueError:
         return None
-    return money if money.is_finite() and money >= 0 else None
+    return money if money >= 0 else None
