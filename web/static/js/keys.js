@@ -8,7 +8,7 @@ const ROWS = ".rows > li:not([hidden])";
 const SHEET = [
   ["Ctrl K", "Find a page, a session or an action"],
   ["/", "Search what was said, done and remembered"],
-  ["g then s, c, p, q, b, o, m, f, a", "Go to sessions, conversations, approvals, queue, budgets, tools, memories, search, API"],
+  ["g then s, l, c, p, q, b, o, m, f, a", "Go to sessions, copilot, conversations, approvals, queue, budgets, tools, memories, search, API"],
   ["j  k", "Next, previous row"],
   ["Enter", "Open the row"],
   ["f", "Jump to the newest and follow"],
