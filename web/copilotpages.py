@@ -8,6 +8,7 @@ from flask import Blueprint, abort, request
 
 from web.copilotwords import (
     ZONES,
+    agent_name,
     agent_set_of,
     insight_kind,
     line_to_say,
@@ -23,6 +24,7 @@ from web.pages import PAGE_LIMIT, render
 Json = dict[str, Any]
 
 _HELPERS: Final = (
+    agent_name,
     agent_set_of,
     insight_kind,
     line_to_say,

@@ -84,15 +84,15 @@ def _with_voices(rows: list[Json]) -> list[Json]:
 
 
 def key_of(step: AgentStep) -> str:
-    """What began the step: the id of its message, else of its action; a step of its own has neither."""
-    inputs = mappings(_object(step.guidance).get("inputs"))
-    named = next((str(one["message_id"]) for one in inputs if one.get("message_id")), None)
-    return named or str(step.action_id or step.id)
+    """What began the step: its message, else its action; what the session did by itself has the step's id."""
+    read = mappings(_object(step.guidance).get("inputs"))
+    named = next((str(one["message_id"]) for one in read if one.get("message_id")), None)
+    return named or str(step.action_id if read and step.action_id else step.id)
 
 
-def insights_by_zone(steps: Sequence[AgentStep], shapes: Sequence[Mapping[str, Any]]) -> dict[str, list[Json]]:
+def insights_by_zone(steps: Sequence[AgentStep]) -> dict[str, list[Json]]:
     """The newest insights of each zone, newest first. One that a later step tells again takes its earlier place."""
-    gone = steps_taken_back(shapes)
+    gone = steps_taken_back([{"iteration": step.iteration, "guidance": step.guidance} for step in steps])
     found: dict[str, Json] = {}
     for step in steps:
         if step.status is StepStatus.ERROR:
@@ -119,7 +119,6 @@ def _turn(step: AgentStep) -> Json:
         "iteration": step.iteration,
         "turn": data["turn"],
         "key": key_of(step),
-        "is_own": step.action_id is None,
         "created_at": time_of(step.created_at),
         "trigger": data.get("trigger"),
         "turns": [

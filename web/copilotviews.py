@@ -28,7 +28,7 @@ from web.lookup import find_known
 from web.replay import cursor_of
 from web.rooms import Room, RoomKind
 from web.routes import Api, ask
-from web.shapes import Json, listed_session_shape, many, shape
+from web.shapes import Json, listed_session_shape, many
 
 MONIKER: Final = "copilot"
 #: steps that a page is made of
@@ -79,15 +79,15 @@ async def _session(db: TenantStore, session_id: SessionId) -> Json | None:
     thread_cursor = await cursor_of(db, Room(RoomKind.CONVERSATION, thread)) if thread else None
     page = await list_agent_steps(db, StepFilter(session_id=session_id), order="desc", limit=NEWEST)
     steps = list(reversed(page.items))
-    shapes = [shape(step) for step in steps]
     titles = await find_conversations(db, [thread]) if thread else {}
-    session, board = known.shape(), board_of(steps)
+    session, board, zones = known.shape(), board_of(steps), insights_by_zone(steps)
     return {
         "session": session,
         "plain": {**session, "context": None, "config": {"agent_set": agent_set_of(session)}},
         "title": titles[thread].title if thread in titles else "",
         "said": said_in(steps, await _unheard(db, session_id)),
-        "zones": insights_by_zone(steps, shapes),
+        "zones": zones,
+        "insight_list": [insight for listed in zones.values() for insight in listed],
         "board_now": board,
         "sections": sections_of(board),
         "turns": turns_in(steps),

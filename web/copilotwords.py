@@ -130,10 +130,15 @@ def fact_name(fact: Mapping[str, Any]) -> str:
     return kind if key in (None, "") else f"{kind} · {key}"
 
 
+def agent_name(agent_id: Any) -> str:
+    """An agent's name, where only its id is known."""
+    words = str(agent_id or "").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
 def set_title(session: Mapping[str, Any]) -> str:
     """The set that a session was begun with, for people."""
-    name = str(_mapping(session.get("config")).get("agent_set") or "")
-    return name.replace("_", " ").capitalize() or "Own agents"
+    return agent_name(agent_set_of(session)) or "Own agents"
 
 
 def agent_set_of(session: Mapping[str, Any]) -> str:

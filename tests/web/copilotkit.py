@@ -97,7 +97,8 @@ def turn_step(
         iteration,
         **{
             "agent_id": "copilot",
-            "action_id": f"{session_id}-action-{iteration}" if said else None,
+            "action_id": f"{session_id}-action-{iteration}",
+            "guidance": {"inputs": [{"text": said["text"]}]} if said else None,
             "status": StepStatus.WAITING,
             "text": None,
             "data": data,
