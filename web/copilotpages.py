@@ -10,6 +10,8 @@ from web.copilotwords import (
     ZONES,
     agent_name,
     agent_set_of,
+    as_copilot,
+    did_words,
     insight_kind,
     line_to_say,
     set_title,
@@ -17,7 +19,6 @@ from web.copilotwords import (
     skip_words,
     sureness,
     trigger_words,
-    wrote_words,
 )
 from web.pages import PAGE_LIMIT, render
 
@@ -26,6 +27,8 @@ Json = dict[str, Any]
 _HELPERS: Final = (
     agent_name,
     agent_set_of,
+    as_copilot,
+    did_words,
     insight_kind,
     line_to_say,
     set_title,
@@ -33,7 +36,6 @@ _HELPERS: Final = (
     skip_words,
     sureness,
     trigger_words,
-    wrote_words,
 )
 
 

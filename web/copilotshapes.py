@@ -1,6 +1,6 @@
 """What a copilot's page shows, made from the rows of its session: what was said, insights, the board, the turns.
 
-Pure: the newest steps of a session in, JSON-ready dictionaries out. `web/static/js/` folds what comes live the same way.
+Pure: the newest steps of a session in, JSON-ready dictionaries out. `web/static/js/` folds what comes live alike.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ def _turn(step: AgentStep) -> Json:
         "key": key_of(step),
         "created_at": time_of(step.created_at),
         "trigger": data.get("trigger"),
-        "turns": [
-            {**turn, "phases": [_phase(phase) for phase in turn["phases"]]} for turn in turns
-        ],
+        "turns": [{**turn, "phases": [_phase(phase) for phase in turn["phases"]]} for turn in turns],
         "ran": len(runs),
         "failed": sum(1 for run in runs if run.get("failed")),
         "insights": sum(len(items_of(run.get("insights"))) for run in runs),
@@ -161,7 +159,7 @@ def sections_of(found: Mapping[str, Any]) -> list[Json]:
     board, iteration = found["board"], found["iteration"]
     written = {(part, name): by for part, name, by in found["written"]}
     parts = (
-        ("variables", "Variables", list(_object(board.get("variables")).items())),
+        ("variables", "Variables", _own_first(_object(board.get("variables")))),
         ("queues", "Queues", list(_object(board.get("queues")).items())),
         ("facts", "Facts", [(fact_name(fact), fact) for fact in mappings(board.get("facts"))]),
         ("memory", "Memory of agents", list(_remembered(board.get("memory")))),
@@ -170,10 +168,21 @@ def sections_of(found: Mapping[str, Any]) -> list[Json]:
         {
             "key": key,
             "title": title,
-            "entries": [_entry(value, str(name), written.get((key, str(name))), key, iteration) for name, value in there],
+            "entries": [
+                _entry(value, str(name), written.get((key, str(name))), key, iteration) for name, value in there
+            ],
         }
         for key, title, there in parts
     ]
+
+
+def _own_first(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Variables, those of the engine behind the others."""
+    return sorted(variables.items(), key=lambda item: _is_engines(item[0]))
+
+
+def _is_engines(name: str) -> bool:
+    return name.startswith("sys.")
 
 
 def _remembered(memory: Any) -> Iterator[tuple[str, Any]]:
@@ -189,7 +198,7 @@ def _entry(value: Any, name: str, by: Json | None, part: str, iteration: int | N
         "value": value.get("value") if is_fact else value,
         "confidence": value.get("confidence") if is_fact else None,
         "by": by,
-        "is_engine": part == "variables" and name.startswith("sys."),
+        "is_engine": part == "variables" and _is_engines(name),
         "is_fresh": by is not None and by["iteration"] == iteration,
     }
 

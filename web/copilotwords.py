@@ -87,7 +87,7 @@ def line_to_say(insight: Mapping[str, Any]) -> str:
 
 
 def since_start(seconds: Any) -> str:
-    """"1:05": the time since the conversation began."""
+    """ "1:05": the time since the conversation began."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < float("inf"):
         return ""
     whole = int(seconds)
@@ -112,8 +112,9 @@ def trigger_words(turn: Mapping[str, Any]) -> str:
     return words
 
 
-def wrote_words(run: Mapping[str, Any]) -> str:
-    """What a run left on the board and in the air: "wrote stage; pushed to objections; emitted question_detected"."""
+def did_words(run: Mapping[str, Any]) -> str:
+    """What came of a run: "1 insight; wrote stage; pushed to objections; emitted question_detected"."""
+    found = len(items_of(run.get("insights")))
     parts = (
         ("wrote", list(_mapping(run.get("variables")))),
         ("pushed to", list(_mapping(run.get("queues")))),
@@ -121,7 +122,14 @@ def wrote_words(run: Mapping[str, Any]) -> str:
         ("remembers", list(_mapping(run.get("memory")))),
         ("emitted", [str(event) for event in items_of(run.get("events"))]),
     )
-    return "; ".join(f"{verb} {', '.join(names)}" for verb, names in parts if names)
+    told = [f"{found} insight{'' if found == 1 else 's'}"] if found else []
+    told += [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+    return "; ".join(["failed", *told] if run.get("failed") else told or ["had nothing to say"])
+
+
+def as_copilot(session: Mapping[str, Any]) -> Json:
+    """A session as its page calls it: one that waits, for words or for a moment, listens."""
+    return {**session, "status": "listening" if session.get("status") == "waiting" else session.get("status")}
 
 
 def fact_name(fact: Mapping[str, Any]) -> str:

@@ -174,6 +174,7 @@ STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     "running": ("running", "running", "running"),
     "waiting": ("waiting", "waiting", "hand"),
     "sleeping": ("sleeping", "sleeping", "moon"),
+    "listening": ("listening", "done", "listening"),
     "paused": ("paused", "queued", "paused"),
     "stopping": ("stopping", "queued", "running"),
     "stopped": ("stopped", "queued", "stopped"),

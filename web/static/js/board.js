@@ -125,7 +125,7 @@ export class Board {
   #entryOf(entry, isLive) {
     const classes = ["entry", entry.isFresh ? "changed" : "", entry.isFresh && isLive ? "flash" : ""].filter(Boolean).join(" ");
     const sure = entry.confidence === undefined || entry.confidence === null ? null : h("span", { class: "sure" }, sureness(entry.confidence));
-    const mark = entry.isFresh ? h("span", { class: "mark" }, "changed") : null;
+    const mark = entry.isFresh ? h("span", { class: "flag" }, "changed") : null;
     return h("li", { class: classes, "data-name": entry.name }, h("p", { class: "entry-name" }, h("span", {}, entry.name), sure, mark), valueOf(entry.value), this.#byLine(entry));
   }
 
@@ -152,19 +152,21 @@ function writesOf(turn) {
   });
 }
 
+const isEngines = (name) => name.startsWith("sys.");
+
 function partsOf(board, written, iteration) {
   const { variables, queues, facts, memory } = objectOf(board);
   const remembered = Object.entries(objectOf(memory)).flatMap(([id, values]) => Object.entries(objectOf(values)).map(([name, value]) => [`${id} · ${name}`, { value }]));
   const plain = (values) => Object.entries(objectOf(values)).map(([name, value]) => [name, { value }]);
   const parts = [
-    ["variables", "Variables", plain(variables)],
+    ["variables", "Variables", plain(variables).sort(([a], [b]) => isEngines(a) - isEngines(b))],
     ["queues", "Queues", plain(queues)],
     ["facts", "Facts", objectsIn(facts).map((fact) => [factName(fact), fact])],
     ["memory", "Memory of agents", remembered],
   ];
   const entryOf = (key, name, { value, confidence }) => {
     const by = written.get(`${key} ${name}`);
-    return { name, value, confidence: key === "facts" ? confidence : null, by, isEngine: key === "variables" && name.startsWith("sys."), isFresh: by?.iteration === iteration };
+    return { name, value, confidence: key === "facts" ? confidence : null, by, isEngine: key === "variables" && isEngines(name), isFresh: by?.iteration === iteration };
   };
   return parts.map(([key, title, entries]) => ({ key, title, entries: entries.map(([name, entry]) => entryOf(key, name, entry)) }));
 }

@@ -35,7 +35,7 @@ export function cardOf(insight, session) {
       { class: "insight-head" },
       h("span", { class: "kind" }, icon(glyph), h("span", { class: "word" }, word)),
       h("span", { class: "sure", title: `Confidence ${Number(insight.confidence).toFixed(2)}` }, sureness(insight.confidence)),
-      h("span", { class: "mark", "data-mark": true }),
+      h("span", { class: "flag", "data-mark": true }),
       ageOf(insight.created_at, "num age"),
     ),
     h("p", { class: "insight-text" }, insight.content),

@@ -3,6 +3,7 @@
 import { live, startFrame } from "./banner.js";
 import { Board } from "./board.js";
 import { Controls } from "./controls.js";
+import { asCopilot } from "./copilotwords.js";
 import { all, allow, ask, firstLine, isEmpty, isFinal, newKey, one, pageData, say, setText, stateOf } from "./dom.js";
 import { Head } from "./head.js";
 import { Insights } from "./insights.js";
@@ -67,8 +68,9 @@ async function fetchBoard(iteration) {
 function showSession(next) {
   const before = session.status;
   session = { ...session, ...next };
-  const { word } = stateOf(session);
-  head.show(session);
+  const seen = asCopilot(session);
+  const { word } = stateOf(seen);
+  head.show(seen);
   controls.follow(session);
   document.title = `${word} · ${title} · Stepwell`;
   if (before !== session.status && isFinal(session.status)) say(`The session is ${word}`);

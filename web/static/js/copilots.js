@@ -2,7 +2,7 @@
 
 import { live, startFrame } from "./banner.js";
 import { all, allow, ask, growList, h, isFinal, one, setText, stateMark, stateOf } from "./dom.js";
-import { copilotPath, setTitle } from "./copilotwords.js";
+import { asCopilot, copilotPath, setTitle } from "./copilotwords.js";
 import { Newest } from "./live.js";
 import { ageOf, elapsed } from "./time.js";
 
@@ -23,7 +23,7 @@ function rowOf(session) {
   const row = h(
     "li",
     { class: "row fresh", "data-session-id": session.session_id, "data-status": session.status },
-    stateMark(session),
+    stateMark(asCopilot(session)),
     h("a", { class: "name", href: copilotPath(session.session_id), title: session.session_id }, session.name),
     h("span", { class: "line" }, setTitle(session)),
     h("span", { class: "num steps" }, turnsOf(session)),
@@ -54,9 +54,9 @@ function showTook(row, session) {
 }
 
 function updateRow(row, session) {
-  const hasChanged = row.dataset.status !== session.status || one(".state .word", row).textContent !== stateOf(session).word;
+  const hasChanged = row.dataset.status !== session.status || one(".state .word", row).textContent !== stateOf(asCopilot(session)).word;
   row.dataset.status = session.status;
-  if (hasChanged) one(".state", row).replaceWith(stateMark(session));
+  if (hasChanged) one(".state", row).replaceWith(stateMark(asCopilot(session)));
   setText(one(".steps", row), turnsOf(session));
   showTook(row, session);
 }

@@ -104,8 +104,9 @@ export function factName({ type, key }) {
   return key === null || key === undefined || key === "" ? String(type ?? "") : `${type ?? ""} · ${key}`;
 }
 
-/** What a run left on the board and in the air. */
-export function wroteWords(run) {
+/** What came of a run. */
+export function didWords(run) {
+  const found = listIn(run.insights).length;
   const parts = [
     ["wrote", Object.keys(objectOf(run.variables))],
     ["pushed to", Object.keys(objectOf(run.queues))],
@@ -113,11 +114,14 @@ export function wroteWords(run) {
     ["remembers", Object.keys(objectOf(run.memory))],
     ["emitted", listIn(run.events).map(String)],
   ];
-  return parts
-    .filter(([, names]) => names.length)
-    .map(([verb, names]) => `${verb} ${names.join(", ")}`)
-    .join("; ");
+  const told = parts.filter(([, names]) => names.length).map(([verb, names]) => `${verb} ${names.join(", ")}`);
+  if (found) told.unshift(counted(found, "insight"));
+  if (run.failed) told.unshift("failed");
+  return told.join("; ") || "had nothing to say";
 }
+
+/** A session as its page calls it: one that waits, for words or for a moment, listens. */
+export const asCopilot = (session) => ({ ...session, status: session.status === "waiting" ? "listening" : session.status });
 
 /** An agent's name, where only its id is known. */
 export const agentName = (id) => {

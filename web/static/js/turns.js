@@ -1,7 +1,7 @@
 // The turns of a copilot, newest first: why each came, who was asked and what came of it, who was not and why.
 
 import { h, icon, one, sessionPath } from "./dom.js";
-import { agentName, counted, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, triggerWords, wroteWords } from "./copilotwords.js";
+import { agentName, counted, didWords, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, triggerWords } from "./copilotwords.js";
 import { keyOf } from "./saying.js";
 import { ageOf } from "./time.js";
 import { costOf, tokensOf } from "./words.js";
@@ -84,7 +84,7 @@ function rowOf(turn) {
     h("span", { class: "num at" }, String(turn.turn)),
     h("span", { class: "why" }, why),
     h("span", { class: "num ran" }, `${turn.ran} ran${turn.failed ? `, ${turn.failed} failed` : ""}`),
-    h("span", { class: "num found" }, counted(turn.insights, "insight")),
+    h("span", { class: "num found" }, turn.insights ? counted(turn.insights, "insight") : ""),
     ageOf(turn.created_at, "num age"),
   );
   return h("li", { class: failed ? "turn failed fresh" : "turn fresh", "data-iteration": turn.iteration }, button);
@@ -97,11 +97,10 @@ function detailOf(turn, session) {
   const sums = [took, tokens && `${tokens} tokens`, cost && `cost ${cost}`].filter(Boolean).join(" · ");
   const trace = `${sessionPath(session.session_id)}#trace:${encodeURIComponent(turn.key)}`;
   const links = h("p", { class: "muted facts-line" }, `${sums} `, h("a", { href: trace }, "Waterfall"), " ", h("a", { href: stepPath(session, turn.iteration) }, `Step ${turn.iteration}`));
-  const parts = turn.turns.flatMap((one) => [h("h3", {}, capital(triggerWords(one))), ...one.phases.flatMap((phase) => phaseParts(phase, session))]);
+  const titleOf = (one) => (turn.turns.length > 1 ? [h("h3", {}, triggerWords(one))] : []);
+  const parts = turn.turns.flatMap((one) => [...titleOf(one), ...one.phases.flatMap((phase) => phaseParts(phase, session))]);
   return h("div", { class: "turn-detail" }, links, ...parts);
 }
-
-const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 function phaseParts({ phase, events, ran, skipped }, session) {
   const woken = events.length ? `, woken by ${events.join(", ")}` : "";
@@ -110,10 +109,8 @@ function phaseParts({ phase, events, ran, skipped }, session) {
 }
 
 function ranRow(run, session) {
-  const wrote = wroteWords(run);
-  const did = `${run.failed ? "failed" : counted(listIn(run.insights).length, "insight")}${wrote ? `; ${wrote}` : ""}`;
   const took = typeof run.ms === "number" ? `${Math.round(run.ms)} ms` : "";
-  return runRow({ look: run.failed ? "run failed" : "run", mark: icon(run.failed ? "cross" : "check", run.failed ? "t-failed" : "t-quiet"), who: run, took, did }, session);
+  return runRow({ look: run.failed ? "run failed" : "run", mark: icon(run.failed ? "cross" : "check", run.failed ? "t-failed" : "t-quiet"), who: run, took, did: didWords(run) }, session);
 }
 
 const skippedRow = (one, session) => runRow({ look: "run skipped", mark: icon("dot", "t-quiet"), who: one, took: "", did: skipWords(one.reason) }, session);
