@@ -162,6 +162,11 @@ class BaseAgent(ABC):
         self._last_run_time = moment.wall
         return evaluation
 
+    def keep(self, session_slot: AgentSlot, evaluation: Evaluation) -> None:
+        """Keep the private memory of an evaluation that succeeded, unless there was none and is none."""
+        if evaluation.private_state or session_slot.private_state or self._initial_state:
+            session_slot.private_state = evaluation.private_state
+
     def _last_start(self, session_slot: AgentSlot) -> float:
         return self._last_run_time if session_slot.resets < self._resets else float(session_slot.started_wall)
 
@@ -196,7 +201,7 @@ class BaseAgent(ABC):
         try:
             with evaluating(evaluation):
                 response = await self.evaluate(context)
-            slot.private_state = evaluation.private_state
+            self.keep(slot, evaluation)
         except Exception as error:
             self.logger.warning("%s failed and gives an ERROR insight instead: %r", name, error)
             teller.tell("on_agent_error", name, error)

@@ -231,7 +231,7 @@ class Turn:
             )
         else:
             found, response = taker.taken(agent, run.due.place, run.response), run.response
-            slot.private_state = run.due.evaluation.private_state
+            agent.keep(slot, run.due.evaluation)
             if isinstance(response, AgentResponse):
                 response.source_agent_id = found.agent_id
         if found.usage:
