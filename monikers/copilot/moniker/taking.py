@@ -24,6 +24,8 @@ from runtime.contract import Clock, Ctx, Json, MonikerError
 from runtime.guard.port import Channel
 
 _LIVE = "insight"
+#: whoever may write to the thread can send one: it is data in the prompt, as what the others say is
+_WISH = "A wish of the person you work for: {}"
 _HELD = "held"
 
 
@@ -167,13 +169,13 @@ class Table:
 
     def _context(self) -> AgentContext:
         config, state = self._ctx.config, self._state
-        words = "\n".join(filter(None, [config.user_context, *state.guidance]))
+        wishes = [_WISH.format(words) for words in state.guidance]
         return AgentContext(
             session_id=self._ctx.session_id,
             recent_segments=state.segments,
             blackboard=self.board,
-            rag_docs=config.rag_docs,
-            user_context=words or None,
+            rag_docs=[*config.rag_docs, *wishes],
+            user_context=config.user_context or None,
             language_directive=config.language_directive or None,
             turn_count=state.turn,
             agent_config_overrides={**config.overrides, **state.overrides},

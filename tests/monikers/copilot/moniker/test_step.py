@@ -265,7 +265,9 @@ async def test_guidance_is_told_to_all_from_then_on() -> None:
     out = await talk.step(guidance={"guidance": "Be brief."})
     assert ran(out) == []
     await talk.say("One.")
-    assert "You advise ANN.\nBe brief." in talk.panel.requests[0].messages[0].content
+    told, data = talk.panel.requests[0].messages[0].content.split("[RELEVANT KNOWLEDGE/DOCS]")
+    assert told.startswith("You advise ANN.")
+    assert "A wish of the person you work for: Be brief." in data
 
 
 async def test_an_agent_that_fails_costs_itself() -> None:
