@@ -17,6 +17,7 @@ from monikers.copilot.llm import LLMClient
 from monikers.copilot.models import AgentContext, AgentInsight, AgentResponse, TriggerType
 from monikers.copilot.registry import Registry
 from monikers.copilot.routing import Conditions, Router
+from monikers.copilot.sessionjson import held_of, session_json, take_up
 from monikers.copilot.sessions import MAX_SESSIONS, Moment, Sessions
 from monikers.copilot.settling import Abandoned
 from monikers.copilot.telling import CALLBACK_TIMEOUT_S, Teller
@@ -35,7 +36,8 @@ class AgentEngine:
 
     For one event loop. All times are in seconds. `agent_timeout` holds for agents without one of their own, None for no
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
-    `insight_window` are shown once (0: always). `clock` is where all time comes from.
+    `insight_window` are shown once (0: always). `clock` is where all time comes from; a host whose clock stands still
+    during a turn, so that the turn can be taken again, gives a `timer` for deadlines and durations.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class AgentEngine:
         max_sessions: int = MAX_SESSIONS,
         conditions: Conditions | None = None,
         clock: Clock | None = None,
+        timer: Clock | None = None,
         new_client: Callable[..., Any] = LLMClient,
     ) -> None:
         self.callbacks = list(callbacks or ())
@@ -66,6 +69,7 @@ class AgentEngine:
         self.insight_window = insight_window
         self.groups = Groups()
         self._clock = clock or MachineClock()
+        self._timer = timer or self._clock
         self._registry = Registry()
         self._sessions = Sessions(self._clock, max_sessions)
         self._abandoned = Abandoned()
@@ -186,7 +190,7 @@ class AgentEngine:
     def _teller(self) -> Teller:
         return Teller(
             self.callbacks,
-            clock=self._clock,
+            clock=self._timer,
             timeout_s=self.callback_timeout,
             abandoned=self._abandoned,
             hung=self._hung,
@@ -196,7 +200,7 @@ class AgentEngine:
         return TurnRules(self.max_phases, self.agent_timeout, self.insight_window)
 
     def _services(self, teller: Teller) -> TurnServices:
-        return TurnServices(self._clock, self._router, teller, self._abandoned, self._hold)
+        return TurnServices(self._clock, self._timer, self._router, teller, self._abandoned, self._hold)
 
     # --- approval ----------------------------------------------------------------------------------------------------
 
@@ -233,13 +237,33 @@ class AgentEngine:
         return self._sessions.end(session_id)
 
     def export_session(self, session_id: str) -> dict[str, Any]:
-        """What of a session has to survive a restart beside its board, as JSON; empty for one that is not known."""
-        session = self._sessions.known(session_id)
-        return {} if session is None else session.to_dict(Moment.of(self._clock))
+        """What of a session has to survive a restart beside its board, as JSON; empty for one that is not known.
 
-    def import_session(self, session_id: str, data: Mapping[str, Any]) -> None:
-        """Go on with a session as `export_session` described it; the time in between counts towards cooldowns."""
-        self._sessions.get(session_id).restore(data, Moment.of(self._clock))
+        The turn counter; for each agent its last start, the starts that its rate limit counts, what it said within
+        `insight_window`, its usage, its private memory; the insights that wait for a person.
+        """
+        session = self._sessions.known(session_id)
+        if session is None:
+            return {}
+        configs = [agent.serving(session_id).config for agent in self.agents]
+        return session_json(
+            session,
+            self._holding.of(session_id),
+            Moment.of(self._clock),
+            window_s=self.insight_window,
+            limits={config.id: config.rate_limit for config in configs if config.rate_limit is not None},
+        )
+
+    def import_session(self, session_id: str, data: Any) -> None:
+        """Go on with a session as `export_session` described it, in place of what is known of it; the time in between
+        counts. Held insights keep their ids, and the port for approvals is not told of them again.
+
+        Never raises, whatever the data is: what is malformed is left out, and nothing of nothing is taken up.
+        """
+        if not isinstance(data, Mapping) or not data:
+            return
+        take_up(self._sessions.get(session_id), data, Moment.of(self._clock))
+        self._holding.take_up(session_id, held_of(data, session_id))
 
     def usage(self, session_id: str, agent_id: str | None = None) -> Usage:
         """What the model calls of a session used, of one agent or of all."""
