@@ -19,6 +19,7 @@ from web.copilotwords import (
     skip_words,
     sureness,
     trigger_words,
+    turn_words,
 )
 from web.pages import PAGE_LIMIT, render
 
@@ -36,6 +37,7 @@ _HELPERS: Final = (
     skip_words,
     sureness,
     trigger_words,
+    turn_words,
 )
 
 

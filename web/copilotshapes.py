@@ -107,8 +107,12 @@ def insights_by_zone(steps: Sequence[AgentStep]) -> dict[str, list[Json]]:
 
 
 def turns_in(steps: Sequence[AgentStep]) -> list[Json]:
-    """The turns, newest first: of each its numbers, and what the engine did."""
-    return [_turn(step) for step in reversed(steps) if "turn" in _data(step)][:TURN_ROWS]
+    """The turns, newest first: of each its numbers, and what the engine did. A step that did nothing is none."""
+    return [_turn(step) for step in reversed(steps) if _is_turn(_data(step))][:TURN_ROWS]
+
+
+def _is_turn(data: Mapping[str, Any]) -> bool:
+    return "turn" in data and any(data.get(name) for name in ("turns", "insights", "problem"))
 
 
 def _turn(step: AgentStep) -> Json:
@@ -128,7 +132,8 @@ def _turn(step: AgentStep) -> Json:
         "skipped": sum(len(mappings(phase.get("skipped"))) for turn in turns for phase in turn["phases"]),
         "latency_ms": step.latency_ms,
         "usage": _object(_object(step.usage).get("step")),
-        "error": step.error,
+        "decided": bool(items_of(data.get("insights"))) and not turns,
+        "problem": str(data.get("problem") or "") or step.error,
     }
 
 

@@ -112,6 +112,12 @@ def trigger_words(turn: Mapping[str, Any]) -> str:
     return words
 
 
+def turn_words(turn: Mapping[str, Any]) -> str:
+    """Why a turn came, in one line: "a word was said: price, then somebody spoke"."""
+    told = ", then ".join(map(trigger_words, mappings(turn.get("turns"))))
+    return told or ("not taken up" if turn.get("problem") else "a person decided")
+
+
 def did_words(run: Mapping[str, Any]) -> str:
     """What came of a run: "1 insight; wrote stage; pushed to objections; emitted question_detected"."""
     found = len(items_of(run.get("insights")))

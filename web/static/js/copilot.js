@@ -12,7 +12,6 @@ import { Panels } from "./panels.js";
 import { keyOf, postedIn, waitingIn } from "./saying.js";
 import { SpeakerField } from "./speakerfield.js";
 import { stepsOf } from "./steps.js";
-import { clock } from "./time.js";
 import { Transcript } from "./transcript.js";
 import { Turns, turnOf } from "./turns.js";
 import { spanTakenBack } from "./words.js";
@@ -83,10 +82,9 @@ function showSession(next) {
 }
 
 /** Why nobody listens, where that is not a matter of course. */
-function reasonOf({ status, reason, wake_at: wake }) {
+function reasonOf({ status, reason }) {
   if (status === "paused") return reason || "Paused. What is said is kept and heard when it goes on.";
   if (status === "created") return "Waits for a worker to begin it.";
-  if (status === "waiting") return wake ? `Listens. Looks again by itself at ${clock(wake)}.` : "";
   return isFinal(status) && reason ? reason : "";
 }
 
@@ -140,12 +138,12 @@ async function saySomething() {
   const text = words.value.trim();
   if (!text) return words.focus();
   if (sayIt.disabled) return setText(one("[data-say-error]"), sayIt.title);
-  const data = { segment: { speaker: speaker.use() } };
+  const said = { text, speaker: speaker.use(), idempotency_key: newKey() };
   words.value = "";
   words.dispatchEvent(new Event("input"));
   setText(one("[data-say-error]"), "");
   try {
-    await post({ text, data, idempotency_key: newKey() });
+    await post(said);
     transcript.toEnd();
   } catch (problem) {
     setText(one("[data-say-error]"), `Not said. ${problem.message}`);
@@ -156,9 +154,9 @@ async function saySomething() {
 
 async function post(said) {
   if (!session.conversation_id) {
-    const { action_id } = await ask("POST", `${api}/input`, said);
-    const about = { payload: said, id: action_id, created_at: new Date().toISOString() };
-    return showUnheard([waitingIn(about)]);
+    const payload = { text: said.text, data: { segment: { speaker: said.speaker } } };
+    const { action_id: id } = await ask("POST", `${api}/input`, { ...payload, idempotency_key: said.idempotency_key });
+    return showUnheard([waitingIn({ payload, id })]);
   }
   const { message } = await ask("POST", `/api/conversations/${encodeURIComponent(session.conversation_id)}/messages`, { ...said, as: "input" });
   return showUnheard([postedIn(message)].filter(Boolean));

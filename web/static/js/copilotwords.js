@@ -99,6 +99,9 @@ export function triggerWords({ trigger = "", metadata }) {
   return words;
 }
 
+/** Why a turn came, in one line. */
+export const turnWords = (turn) => turn.turns.map(triggerWords).join(", then ") || (turn.problem ? "not taken up" : "a person decided");
+
 /** A fact's place on the board. */
 export function factName({ type, key }) {
   return key === null || key === undefined || key === "" ? String(type ?? "") : `${type ?? ""} · ${key}`;

@@ -1,7 +1,7 @@
 // The turns of a copilot, newest first: why each came, who was asked and what came of it, who was not and why.
 
 import { h, icon, one, sessionPath } from "./dom.js";
-import { agentName, counted, didWords, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, triggerWords } from "./copilotwords.js";
+import { agentName, counted, didWords, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, triggerWords, turnWords } from "./copilotwords.js";
 import { keyOf } from "./saying.js";
 import { ageOf } from "./time.js";
 import { costOf, tokensOf } from "./words.js";
@@ -11,7 +11,8 @@ export const MAX_TURNS = 30;
 /** What the page shows of a step; null for one that is no turn. */
 export function turnOf(step) {
   const data = objectOf(step.data);
-  if (!("turn" in data)) return null;
+  const hasDone = data.problem || listIn(data.turns).length || listIn(data.insights).length;
+  if (!("turn" in data) || !hasDone) return null;
   const turns = objectsIn(data.turns).map((turn) => ({ ...turn, phases: objectsIn(turn.phases).map(phaseOf) }));
   const phases = turns.flatMap((turn) => turn.phases);
   const runs = phases.flatMap(({ ran }) => ran);
@@ -26,7 +27,7 @@ export function turnOf(step) {
     insights: runs.reduce((sum, run) => sum + listIn(run.insights).length, 0),
     latency_ms: step.latency_ms,
     usage: objectOf(objectOf(step.usage).step),
-    error: step.error,
+    problem: String(data.problem ?? "") || step.error,
   };
 }
 
@@ -76,14 +77,13 @@ export class Turns {
 }
 
 function rowOf(turn) {
-  const failed = Boolean(turn.failed || turn.error);
-  const why = turn.turns.map(triggerWords).join(", then ") || "nobody was asked";
+  const failed = Boolean(turn.failed || turn.problem);
   const button = h(
     "button",
     { type: "button", class: "turn-row", "aria-expanded": "false" },
     h("span", { class: "num at" }, String(turn.turn)),
-    h("span", { class: "why" }, why),
-    h("span", { class: "num ran" }, `${turn.ran} ran${turn.failed ? `, ${turn.failed} failed` : ""}`),
+    h("span", { class: "why" }, turnWords(turn)),
+    h("span", { class: "num ran" }, `${turn.ran ? `${turn.ran} ran` : ""}${turn.failed ? `, ${turn.failed} failed` : ""}`),
     h("span", { class: "num found" }, turn.insights ? counted(turn.insights, "insight") : ""),
     ageOf(turn.created_at, "num age"),
   );
@@ -99,7 +99,8 @@ function detailOf(turn, session) {
   const links = h("p", { class: "muted facts-line" }, `${sums} `, h("a", { href: trace }, "Waterfall"), " ", h("a", { href: stepPath(session, turn.iteration) }, `Step ${turn.iteration}`));
   const titleOf = (one) => (turn.turns.length > 1 ? [h("h3", {}, triggerWords(one))] : []);
   const parts = turn.turns.flatMap((one) => [...titleOf(one), ...one.phases.flatMap((phase) => phaseParts(phase, session))]);
-  return h("div", { class: "turn-detail" }, links, ...parts);
+  const problem = turn.problem ? h("p", { class: "t-failed" }, turn.problem) : null;
+  return h("div", { class: "turn-detail" }, links, problem, ...parts);
 }
 
 function phaseParts({ phase, events, ran, skipped }, session) {
