@@ -24,6 +24,7 @@ TURN_ROWS: Final = 30
 VOICES: Final = 6
 #: who speaks when nobody says who
 NOBODY: Final = "USER"
+_ENGINE: Final = "engine"
 
 
 def said_in(steps: Sequence[AgentStep], waiting: Iterable[Action] = ()) -> list[Json]:
@@ -163,11 +164,15 @@ def sections_of(found: Mapping[str, Any]) -> list[Json]:
     """The parts of a board that `board_of` found, with what stands in each; `is_fresh` marks what its step wrote."""
     board, iteration = found["board"], found["iteration"]
     written = {(part, name): by for part, name, by in found["written"]}
+    variables = _object(board.get("variables")).items()
+    own = [(name, value) for name, value in variables if not _is_engines(name)]
+    engines = [(name, value) for name, value in variables if _is_engines(name)]
     parts = (
-        ("variables", "Variables", _own_first(_object(board.get("variables")))),
+        ("variables", "Variables", own),
         ("queues", "Queues", list(_object(board.get("queues")).items())),
         ("facts", "Facts", [(fact_name(fact), fact) for fact in mappings(board.get("facts"))]),
         ("memory", "Memory of agents", list(_remembered(board.get("memory")))),
+        (_ENGINE, "Of the engine", engines),
     )
     return [
         {
@@ -179,11 +184,6 @@ def sections_of(found: Mapping[str, Any]) -> list[Json]:
         }
         for key, title, there in parts
     ]
-
-
-def _own_first(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Variables, those of the engine behind the others."""
-    return sorted(variables.items(), key=lambda item: _is_engines(item[0]))
 
 
 def _is_engines(name: str) -> bool:
@@ -203,7 +203,7 @@ def _entry(value: Any, name: str, by: Json | None, part: str, iteration: int | N
         "value": value.get("value") if is_fact else value,
         "confidence": value.get("confidence") if is_fact else None,
         "by": by,
-        "is_engine": part == "variables" and _is_engines(name),
+        "is_engine": part == _ENGINE,
         "is_fresh": by is not None and by["iteration"] == iteration,
     }
 

@@ -39,6 +39,7 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 _SURE: Final = 0.8
 _LIKELY: Final = 0.5
+_SECOND_MS: Final = 1_000
 
 _SKIPPED: Final[Mapping[str, str]] = {
     "not_allowed": "is not on the list of this session",
@@ -93,6 +94,18 @@ def since_start(seconds: Any) -> str:
     whole = int(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def took_words(ms: Any) -> str:
+    """ "420 ms", "1.4 s": how long something took; nothing where nobody knows."""
+    if not isinstance(ms, int | float) or isinstance(ms, bool):
+        return ""
+    return f"{ms:.0f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:.1f} s"
+
+
+def number_words(value: float) -> str:
+    """A number as a browser writes it: 1.0 is 1."""
+    return str(value).removesuffix(".0")
 
 
 def skip_words(reason: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from store import (
@@ -12,12 +12,13 @@ from store import (
     SessionStatus,
     StepStatus,
     TenantStore,
+    add_participant,
     append_agent_step,
     create_conversation,
     upsert_agent_state,
 )
 from store.agent_events import AgentEvent, append_event
-from store.ids import ActionId, ConversationId, SessionId
+from store.ids import ConversationId, SessionId
 from tests.web.kit import START, state, step
 
 Json = dict[str, Any]
@@ -125,6 +126,7 @@ async def store_copilot(
     thread = f"thread-of-{session_id}" if title else None
     if thread is not None:
         await create_conversation(db, conversation_id=ConversationId(thread), title=title)
+        await add_participant(db, ConversationId(thread), session_id=SessionId(session_id))
     last = steps[-1].iteration if steps else -1
     await upsert_agent_state(db, [copilot_state(session_id, last, conversation_id=thread, **given)])
     for one in steps:
@@ -135,13 +137,3 @@ async def tell_early(db: TenantStore, session_id: str, iteration: int, told: Jso
     """An agent has found an insight; its step is not stored."""
     name = f"{told['insight_id']}:early"
     await append_event(db, AgentEvent(name, now, SessionId(session_id), iteration, 1, "insight", told, 1))
-
-
-def action_of(name: str) -> ActionId:
-    """The id of an action."""
-    return ActionId(name)
-
-
-def later(seconds: float) -> datetime:
-    """So many seconds after the beginning."""
-    return START + timedelta(seconds=seconds)

@@ -132,7 +132,7 @@ def test_the_board_says_who_wrote_what_and_what_the_newest_turn_changed() -> Non
     old = run_of("facts", facts=board["facts"], queues={"questions": ["a"]}, variables={"stage": "intro"})
     steps = [turn_step("s", 0, ran=[old], board=board), turn_step("s", 1, ran=[run], board=board)]
     found = entries(steps)
-    assert list(found) == ["stage", "given", "sys.turn", "questions", "budget · year", "coach · asked"]
+    assert list(found) == ["stage", "given", "questions", "budget · year", "coach · asked", "sys.turn"]
     assert {name for name, entry in found.items() if entry["is_fresh"]} == {"stage", "coach · asked"}
     assert (found["stage"]["by"]["name"], found["stage"]["by"]["turn"]) == ("Coach", 2)
     assert (found["budget · year"]["value"], found["budget · year"]["by"]["agent_id"]) == ("10k", "facts")
@@ -141,7 +141,7 @@ def test_the_board_says_who_wrote_what_and_what_the_newest_turn_changed() -> Non
 
 def test_a_session_without_a_turn_has_an_empty_board() -> None:
     assert board_of([])["turn"] is None
-    assert [part["entries"] for part in sections_of(board_of([]))] == [[], [], [], []]
+    assert [part["entries"] for part in sections_of(board_of([]))] == [[]] * 5
 
 
 # --- the turns -------------------------------------------------------------------------------------------------------

@@ -16,11 +16,14 @@ from web.copilotwords import (
     fact_name,
     insight_kind,
     line_to_say,
+    number_words,
     set_title,
     since_start,
     skip_words,
     sureness,
+    took_words,
     trigger_words,
+    turn_words,
     zone_of,
 )
 
@@ -78,11 +81,24 @@ def test_time_is_counted_from_the_start(seconds: Any, words: str) -> None:
     assert since_start(seconds) == words
 
 
+@pytest.mark.parametrize(("ms", "words"), [(0, "0 ms"), (419.6, "420 ms"), (1430, "1.4 s"), (None, ""), ("1", "")])
+def test_how_long_it_took(ms: Any, words: str) -> None:
+    assert took_words(ms) == words
+
+
+def test_a_number_is_written_as_a_browser_writes_it() -> None:
+    assert [number_words(value) for value in (0.0, 2, 0.5, -3.0)] == ["0", "2", "0.5", "-3"]
+
+
 def test_a_turn_says_why_it_came() -> None:
     assert trigger_words({"trigger": "keyword", "metadata": {"keyword": "price"}}) == "a word was said: price"
     assert trigger_words({"trigger": "silence", "metadata": {"silence_duration": 6.2}}) == "it was quiet for 6 s"
     assert trigger_words({"trigger": "turn_based", "metadata": None}) == "somebody spoke"
     assert trigger_words({"trigger": "my_own"}) == "my own"
+    spoken = [{"trigger": "keyword", "metadata": {"keyword": "price"}}, {"trigger": "turn_based"}]
+    assert turn_words({"turns": spoken}) == "a word was said: price, then somebody spoke"
+    assert turn_words({"turns": [], "problem": "trigger: ..."}) == "not taken up"
+    assert turn_words({"turns": []}) == "a person decided"
 
 
 @pytest.mark.parametrize("reason", ["not_allowed", "group_off", "silence", "cooldown", "rate_limit", "conditions"])

@@ -159,14 +159,15 @@ function partsOf(board, written, iteration) {
   const remembered = Object.entries(objectOf(memory)).flatMap(([id, values]) => Object.entries(objectOf(values)).map(([name, value]) => [`${id} · ${name}`, { value }]));
   const plain = (values) => Object.entries(objectOf(values)).map(([name, value]) => [name, { value }]);
   const parts = [
-    ["variables", "Variables", plain(variables).sort(([a], [b]) => isEngines(a) - isEngines(b))],
+    ["variables", "Variables", plain(variables).filter(([name]) => !isEngines(name))],
     ["queues", "Queues", plain(queues)],
     ["facts", "Facts", objectsIn(facts).map((fact) => [factName(fact), fact])],
     ["memory", "Memory of agents", remembered],
+    ["engine", "Of the engine", plain(variables).filter(([name]) => isEngines(name))],
   ];
   const entryOf = (key, name, { value, confidence }) => {
     const by = written.get(`${key} ${name}`);
-    return { name, value, confidence: key === "facts" ? confidence : null, by, isEngine: key === "variables" && isEngines(name), isFresh: by?.iteration === iteration };
+    return { name, value, confidence: key === "facts" ? confidence : null, by, isEngine: key === "engine", isFresh: by?.iteration === iteration };
   };
   return parts.map(([key, title, entries]) => ({ key, title, entries: entries.map(([name, entry]) => entryOf(key, name, entry)) }));
 }

@@ -88,6 +88,9 @@ export function sinceStart(seconds) {
   return hours ? `${hours}:${pad(minutes)}:${pad(whole % 60)}` : `${minutes}:${pad(whole % 60)}`;
 }
 
+/** How long something took; nothing where nobody knows. */
+export const tookWords = (ms) => (typeof ms !== "number" ? "" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+
 export const skipWords = (reason) => listed(SKIPPED, reason) ?? String(reason).replaceAll("_", " ");
 
 /** What a turn of the engine was about. */

@@ -22,6 +22,7 @@ export class Transcript {
     this.from = 0; // the window: rows from here ...
     this.to = said.length; // ... to before here
     this.voices = new Map(said.map(({ speaker, voice }) => [speaker, voice]));
+    this.outdated = new Set(); // keys of unfinished segments that made way, and may still be heard
     this.unseen = 0;
     this.isFollowing = true;
     this.isLoading = false;
@@ -51,8 +52,10 @@ export class Transcript {
 
   /** Show a segment. One that is known, or that its speaker has finished meanwhile, changes in its place. */
   put(row) {
-    const at = this.#placeOf(row);
-    if (at >= 0 && row.iteration === null && this.said[at].key === row.key) return; // known, and perhaps heard
+    if (this.outdated.has(row.key)) return;
+    const known = this.said.findLastIndex(({ key }) => key === row.key);
+    if (known >= 0 && row.iteration === null) return; // and perhaps heard
+    const at = known >= 0 ? known : this.said.findLastIndex(({ speaker, is_final: isFinal }) => speaker === row.speaker && !isFinal);
     if (at < 0) this.#push(row);
     else this.#replace(at, row);
     this.empty.hidden = true;
@@ -88,10 +91,6 @@ export class Transcript {
     this.#showPill();
   }
 
-  #placeOf({ key, speaker }) {
-    return this.said.findLastIndex((row) => row.key === key || (row.speaker === speaker && !row.is_final));
-  }
-
   #push(row) {
     const isWindowAtEnd = this.to === this.said.length;
     this.said.push(row);
@@ -106,6 +105,7 @@ export class Transcript {
   }
 
   #replace(at, row) {
+    if (this.said[at].key !== row.key) this.outdated.add(this.said[at].key);
     this.said[at] = row;
     if (at >= this.from && at < this.to) this.list.children[at - this.from].replaceWith(this.#rowOf(at));
   }

@@ -1,7 +1,7 @@
 // The turns of a copilot, newest first: why each came, who was asked and what came of it, who was not and why.
 
 import { h, icon, one, sessionPath } from "./dom.js";
-import { agentName, counted, didWords, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, triggerWords, turnWords } from "./copilotwords.js";
+import { agentName, counted, didWords, listIn, objectOf, objectsIn, skipWords, stepPath, studioPath, tookWords, triggerWords, turnWords } from "./copilotwords.js";
 import { keyOf } from "./saying.js";
 import { ageOf } from "./time.js";
 import { costOf, tokensOf } from "./words.js";
@@ -93,8 +93,7 @@ function rowOf(turn) {
 function detailOf(turn, session) {
   const tokens = tokensOf(turn.usage);
   const cost = costOf(turn.usage);
-  const took = typeof turn.latency_ms === "number" ? `${(turn.latency_ms / 1000).toFixed(1)} s` : "";
-  const sums = [took, tokens && `${tokens} tokens`, cost && `cost ${cost}`].filter(Boolean).join(" · ");
+  const sums = [tookWords(turn.latency_ms), tokens && `${tokens} tokens`, cost && `cost ${cost}`].filter(Boolean).join(" · ");
   const trace = `${sessionPath(session.session_id)}#trace:${encodeURIComponent(turn.key)}`;
   const links = h("p", { class: "muted facts-line" }, `${sums} `, h("a", { href: trace }, "Waterfall"), " ", h("a", { href: stepPath(session, turn.iteration) }, `Step ${turn.iteration}`));
   const titleOf = (one) => (turn.turns.length > 1 ? [h("h3", {}, triggerWords(one))] : []);
@@ -110,8 +109,7 @@ function phaseParts({ phase, events, ran, skipped }, session) {
 }
 
 function ranRow(run, session) {
-  const took = typeof run.ms === "number" ? `${Math.round(run.ms)} ms` : "";
-  return runRow({ look: run.failed ? "run failed" : "run", mark: icon(run.failed ? "cross" : "check", run.failed ? "t-failed" : "t-quiet"), who: run, took, did: didWords(run) }, session);
+  return runRow({ look: run.failed ? "run failed" : "run", mark: icon(run.failed ? "cross" : "check", run.failed ? "t-failed" : "t-quiet"), who: run, took: tookWords(run.ms), did: didWords(run) }, session);
 }
 
 const skippedRow = (one, session) => runRow({ look: "run skipped", mark: icon("dot", "t-quiet"), who: one, took: "", did: skipWords(one.reason) }, session);
