@@ -123,6 +123,11 @@ class Talk:
         wait = self.outs[-1].wait
         return (wait.time - self.ctx.clock.now()).total_seconds() if isinstance(wait, WaitUntil) else None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the moment that it waits for has come."""
+        return self.waits_s is not None and self.waits_s <= 0
+
 
 def said(text: str, speaker: str = "ANN", **segment: Any) -> StepInput:
     """A segment as a post brings it."""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from monikers.copilot.moniker.command import MAX_SEGMENT_CHARS
-from monikers.copilot.moniker.state import MAX_HELD
+from monikers.copilot.moniker.state import MAX_HELD, MAX_TRANSCRIPT_CHARS
+from monikers.copilot.moniker.taking import MAX_QUEUED
 from runtime.contract import MonikerInputError, StepInput, WaitForInput
 from runtime.guard.fake import FakeGuard
 from runtime.llm.port import ChatRequest, LlmError, LlmErrorKind
@@ -133,6 +134,20 @@ async def test_only_the_newest_segments_are_kept() -> None:
     for text in ("One.", "Two.", "Three."):
         await talk.say(text)
     assert [one["text"] for one in talk.state["segments"]] == ["Two.", "Three."]
+
+
+async def test_a_transcript_is_bounded_by_its_length_too() -> None:
+    talk = Talk(agents=ANN, kept_segments=2000)
+    for _ in range(MAX_TRANSCRIPT_CHARS // MAX_SEGMENT_CHARS + 3):
+        await talk.say("x" * MAX_SEGMENT_CHARS, is_final=True)
+    assert sum(len(one["text"]) for one in talk.state["segments"]) == MAX_TRANSCRIPT_CHARS
+
+
+async def test_a_queue_that_nobody_empties_keeps_its_newest_items() -> None:
+    pushes = {"has_insight": False, "queue_pushes": {"todo": list(range(MAX_QUEUED + 5))}}
+    talk = Talk(Panel(ann=pushes), agents=ANN)
+    await talk.say("One.")
+    assert talk.state["board"]["queues"]["todo"] == list(range(5, MAX_QUEUED + 5))
 
 
 async def test_a_segment_without_a_time_has_the_time_since_the_first() -> None:
