@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from store import Action, AgentStep, StepStatus
-from store.insights import insights_in
+from store.agent_events import AgentEvent
+from store.insights import insight_of, insights_in
 from web.copilotwords import ZONES, fact_name, items_of, mappings, zone_of
 from web.shapes import Json, insight_shape, time_of
 from web.words import steps_taken_back
@@ -91,8 +92,11 @@ def key_of(step: AgentStep) -> str:
     return named or str(step.action_id if read and step.action_id else step.id)
 
 
-def insights_by_zone(steps: Sequence[AgentStep]) -> dict[str, list[Json]]:
-    """The newest insights of each zone, newest first. One that a later step tells again takes its earlier place."""
+def insights_by_zone(steps: Sequence[AgentStep], early: Iterable[AgentEvent] = ()) -> dict[str, list[Json]]:
+    """The newest insights of each zone, newest first. One that a later step tells again takes its earlier place.
+
+    `early` are events of a step that is not stored yet.
+    """
     gone = steps_taken_back([{"iteration": step.iteration, "guidance": step.guidance} for step in steps])
     found: dict[str, Json] = {}
     for step in steps:
@@ -103,6 +107,15 @@ def insights_by_zone(steps: Sequence[AgentStep]) -> dict[str, list[Json]]:
                 insight, session_id=step.session_id, iteration=step.iteration, created_at=step.created_at
             )
             found[insight.insight_id] = {**shown, "taken_back": step.iteration in gone}
+    for event in early:
+        if (told := insight_of(event.data)) is not None:
+            found[told.insight_id] = insight_shape(
+                told,
+                session_id=event.session_id,
+                iteration=event.iteration,
+                created_at=event.created_at,
+                stored=False,
+            )
     newest = list(reversed(found.values()))
     return {zone: [one for one in newest if zone_of(one) == zone][:ZONE_CARDS] for zone, _ in ZONES}
 

@@ -18,6 +18,7 @@ from store import (
     list_agent_steps,
     list_sessions,
 )
+from store.agent_events import running_events
 from store.conversations import find_conversations
 from store.ids import SessionId
 from web.api.budgets import budgets_of_session
@@ -29,6 +30,7 @@ from web.replay import cursor_of
 from web.rooms import Room, RoomKind
 from web.routes import Api, ask
 from web.shapes import Json, listed_session_shape, many
+from web.sources import INSIGHT
 
 MONIKER: Final = "copilot"
 #: steps that a page is made of
@@ -79,8 +81,9 @@ async def _session(db: TenantStore, session_id: SessionId) -> Json | None:
     thread_cursor = await cursor_of(db, Room(RoomKind.CONVERSATION, thread)) if thread else None
     page = await list_agent_steps(db, StepFilter(session_id=session_id), order="desc", limit=NEWEST)
     steps = list(reversed(page.items))
+    early = await running_events(db, session_id, INSIGHT, after=steps[-1].iteration if steps else -1)
     titles = await find_conversations(db, [thread]) if thread else {}
-    session, board, zones = known.shape(), board_of(steps), insights_by_zone(steps)
+    session, board, zones = known.shape(), board_of(steps), insights_by_zone(steps, early)
     return {
         "session": session,
         "plain": {**session, "context": None, "config": {"agent_set": agent_set_of(session)}},

@@ -40,6 +40,8 @@ _HINTS: Final[Mapping[str, str]] = {
 _SURE: Final = 0.8
 _LIKELY: Final = 0.5
 _SECOND_MS: Final = 1_000
+#: how the reason of a session begins that waits for words or for a moment, and not for a person
+_LISTENS: Final = ("waiting for input", "sleeping until")
 
 _SKIPPED: Final[Mapping[str, str]] = {
     "not_allowed": "is not on the list of this session",
@@ -51,6 +53,7 @@ _SKIPPED: Final[Mapping[str, str]] = {
     "rate_limit": "has run as often as it may",
     "conditions": "its conditions did not hold",
     "conditions_not_met": "its conditions did not hold",
+    "misconfigured": "its configuration cannot be used",
 }
 _TRIGGERS: Final[Mapping[str, str]] = {
     "turn_based": "somebody spoke",
@@ -88,7 +91,7 @@ def line_to_say(insight: Mapping[str, Any]) -> str:
 
 
 def since_start(seconds: Any) -> str:
-    """ "1:05": the time since the conversation began."""
+    """The time since the conversation began: "1:05"."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < float("inf"):
         return ""
     whole = int(seconds)
@@ -97,7 +100,7 @@ def since_start(seconds: Any) -> str:
 
 
 def took_words(ms: Any) -> str:
-    """ "420 ms", "1.4 s": how long something took; nothing where nobody knows."""
+    """How long something took: "420 ms", "1.4 s"; nothing where nobody knows."""
     if not isinstance(ms, int | float) or isinstance(ms, bool):
         return ""
     return f"{ms:.0f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:.1f} s"
@@ -147,8 +150,13 @@ def did_words(run: Mapping[str, Any]) -> str:
 
 
 def as_copilot(session: Mapping[str, Any]) -> Json:
-    """A session as its page calls it: one that waits, for words or for a moment, listens."""
-    return {**session, "status": "listening" if session.get("status") == "waiting" else session.get("status")}
+    """A session as its page calls it: one that waits for words or for a moment listens.
+
+    What it asks a person is the reason of a session that waits for the answer.
+    """
+    reason = str(session.get("reason") or _LISTENS[0])
+    listens = session.get("status") == "waiting" and reason.startswith(_LISTENS)
+    return {**session, "status": "listening" if listens else session.get("status")}
 
 
 def fact_name(fact: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from store import SessionStatus, TenantStore, upsert_agent_state
-from tests.web.copilotkit import insight, run_of, segment, store_copilot, turn_step
+from tests.web.copilotkit import insight, run_of, segment, store_copilot, tell_early, turn_step
 from tests.web.kit import Caller, state
 from web.copilotviews import CopilotViews
 from web.factory import Web
@@ -127,3 +127,12 @@ def test_what_waits_in_the_queue_is_on_the_page(web: Web, api: Caller, db: Tenan
     found = CopilotViews(web.door.api, web.bridge).session("call")
     assert found is not None
     assert [(row["key"], row["speaker"], row["iteration"]) for row in found["said"]] == [(action_id, "CUSTOMER", None)]
+
+
+def test_what_a_running_step_has_found_is_on_the_page(web: Web, db: TenantStore, run: Run) -> None:
+    run(store_copilot(db, "call", [turn_step("call", 0)]))
+    for iteration, content in ((0, "Void."), (1, "Early.")):
+        run(tell_early(db, "call", iteration, insight("call", iteration, content, zone="A")))
+    found = CopilotViews(web.door.api, web.bridge).session("call")
+    assert found is not None
+    assert [(one["content"], one["stored"]) for one in found["zones"]["A"]] == [("Early.", False)]

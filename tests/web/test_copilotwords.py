@@ -130,6 +130,16 @@ def test_names_for_people() -> None:
     assert set_title({"config": None}) == "Own agents"
 
 
-@pytest.mark.parametrize(("status", "seen"), [("waiting", "listening"), ("paused", "paused"), ("error", "error")])
-def test_a_copilot_that_waits_listens(status: str, seen: str) -> None:
-    assert as_copilot({"status": status})["status"] == seen
+@pytest.mark.parametrize(
+    ("status", "reason", "seen"),
+    [
+        ("waiting", None, "listening"),
+        ("waiting", "waiting for input: a segment of the conversation", "listening"),
+        ("waiting", "sleeping until 2026-01-01T00:00:00+00:00", "listening"),
+        ("waiting", "May it send this?", "waiting"),
+        ("paused", "by hand", "paused"),
+        ("error", None, "error"),
+    ],
+)
+def test_a_copilot_that_waits_for_words_listens(status: str, reason: str | None, seen: str) -> None:
+    assert as_copilot({"status": status, "reason": reason})["status"] == seen

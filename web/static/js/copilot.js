@@ -9,6 +9,7 @@ import { Head } from "./head.js";
 import { Insights } from "./insights.js";
 import { Newest, Sequence } from "./live.js";
 import { Panels } from "./panels.js";
+import { Questions } from "./questions.js";
 import { keyOf, postedIn, waitingIn } from "./saying.js";
 import { SpeakerField } from "./speakerfield.js";
 import { stepsOf } from "./steps.js";
@@ -32,6 +33,7 @@ const fetchSteps = (query) => stepsOf(sessionId, query);
 const head = new Head(record);
 const controls = new Controls({ api, record, error: one("[data-control-error]"), onShown: showDock });
 const transcript = new Transcript({ root: one("#talk"), said: pageData("said"), first: Number(first), fetchSteps });
+const questions = new Questions(one("[data-questions]"), sessionId, showReason);
 const speaker = new SpeakerField(one("#speaker"), one("#speakers"), sessionId);
 const insights = new Insights({ root: one("#insights"), session, known: pageData("insight-list"), last: Number(last) });
 const turns = new Turns({ root: one("[data-turns]"), session, turns: pageData("turn-list") });
@@ -76,7 +78,12 @@ function showSession(next) {
   const error = one("[data-error-line]");
   error.hidden = isEmpty(session.last_error);
   setText(error, firstLine(session.last_error));
-  const reason = reasonOf(session);
+  if (questions.isAsking || session.status === "paused") questions.follow(session);
+  showReason();
+}
+
+function showReason() {
+  const reason = questions.asks(session.reason) ? "" : reasonOf(session); // the question below says it
   one("[data-reason]").hidden = !reason;
   setText(one("[data-reason]"), reason);
 }
@@ -107,6 +114,8 @@ function apply(events) {
   const guiding = mine.filter(({ kind }) => kind === "agent_interrupt");
   if (guiding.length) transcript.change(() => guiding.forEach((action) => transcript.drop(action.metadata?.message_id)));
   if (states.length) showSession(states.at(-1));
+  const asking = of("approval").findLast((data) => data.session_id === sessionId);
+  if (asking) questions.follow({ ...session, updated_at: asking.updated_at });
   return fresh + steps + states.length;
 }
 
@@ -174,6 +183,7 @@ board.start();
 controls.start();
 speaker.start(transcript.speakers);
 showSession({});
+questions.follow(session);
 words.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();

@@ -33,6 +33,7 @@ const SKIPPED = {
   rate_limit: "has run as often as it may",
   conditions: "its conditions did not hold",
   conditions_not_met: "its conditions did not hold",
+  misconfigured: "its configuration cannot be used",
 };
 const TRIGGERS = {
   turn_based: "somebody spoke",
@@ -42,6 +43,9 @@ const TRIGGERS = {
   event: "something happened",
   force: "asked for by hand",
 };
+
+/** how the reason of a session begins that does not wait for a person */
+const LISTENS = ["waiting for input", "sleeping until"];
 
 const listed = (table, key) => (Object.hasOwn(table, key) ? table[key] : undefined);
 
@@ -126,8 +130,12 @@ export function didWords(run) {
   return told.join("; ") || "had nothing to say";
 }
 
-/** A session as its page calls it: one that waits, for words or for a moment, listens. */
-export const asCopilot = (session) => ({ ...session, status: session.status === "waiting" ? "listening" : session.status });
+/** A session as its page calls it: one that waits for words or for a moment listens. */
+export function asCopilot(session) {
+  const reason = session.reason || LISTENS[0];
+  const listens = session.status === "waiting" && LISTENS.some((words) => reason.startsWith(words));
+  return { ...session, status: listens ? "listening" : session.status };
+}
 
 /** An agent's name, where only its id is known. */
 export const agentName = (id) => {

@@ -17,7 +17,7 @@ export class Insights {
   constructor({ root, session, known, last }) {
     Object.assign(this, { root, session, lastStored: last });
     this.choices = new Choices(session.session_id);
-    this.told = new Map(known.map((insight) => [insight.insight_id, { stored: insight, early: null }]));
+    this.told = new Map(known.map((insight) => [insight.insight_id, insight.stored ? { stored: insight, early: null } : { stored: null, early: insight }]));
     this.cards = new Map(all("[data-insight-id]", root).map((card) => [card.dataset.insightId, card]));
     this.decided = new Map(); // id -> what was asked for and is not stored yet
   }
