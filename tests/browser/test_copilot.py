@@ -5,9 +5,10 @@ The rows are written as the moniker writes them (tests/web/copilotkit.py), so th
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,7 +57,6 @@ class Stage:
     session_id: str
     thread: str
     next: int = 0
-    steps: list[AgentStep] = field(default_factory=list)
 
     async def turn(self, **given: Any) -> int:
         """Store one more turn, now; its iteration."""
@@ -297,18 +297,21 @@ async def test_a_speaker_is_chosen_and_says_something_by_keyboard(tab: Tab, stag
 
 
 async def test_a_reader_is_not_moved_and_finds_the_newest(tab: Tab, stage: Stage) -> None:
+    steps: list[AgentStep] = []
     async with stored(stage.web.folder) as db:
         for number in range(260):
             words = f"Sentence number {number} of a long conversation."
             insights = [insight(stage.session_id, number, f"Advice {number}", zone="ABC"[number % 3], expiry=9_000)]
-            step = turn_step(
-                stage.session_id,
-                number,
-                said=segment(f"S{number % 8}", words, number),
-                insights=insights,
-                ran=[run_of(f"agent_{n}") for n in range(8)],
+            steps.append(
+                turn_step(
+                    stage.session_id,
+                    number,
+                    said=segment(f"S{number % 8}", words, number),
+                    insights=insights,
+                    ran=[run_of(f"agent_{n}") for n in range(8)],
+                )
             )
-            await append_agent_step(db, step)
+        await asyncio.gather(*[append_agent_step(db, step) for step in steps])
     stage.next = 260
     await look(tab, stage)
     await expect(said(tab).last).to_have_text("Sentence number 259 of a long conversation.")
@@ -491,6 +494,38 @@ async def test_a_turn_says_who_ran_and_who_did_not(tab: Tab, stage: Stage) -> No
     await expect(tab.find("[data-trace]")).to_be_visible()
 
 
+# --- with a worker ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_real_copilot_is_told_something_and_advises(browser: Browser, dashboard: Dashboard, api: Api) -> None:
+    thread = (await api.post("/api/conversations", {"title": "A sales call"}, 201))["conversation_id"]
+    config = {"agent_set": "sales_call"}
+    session_id = await api.start("copilot", config=config, conversation_id=thread)
+    await api.becomes(session_id, "waiting")
+    async with new_tab(browser, dashboard.url) as tab:
+        await tab.open(f"/copilot/{session_id}")
+        await tab.session_is("listening")
+        await tab.find("#speaker").fill("CUSTOMER")
+        await tab.find("#say").fill("Honestly it is too expensive for us. What does it cost?")
+        await tab.page.keyboard.press("Enter")
+        await expect(tab.find(".insight[data-stored=true]").first).to_be_visible()
+        await expect(tab.find(".said-row:not(.unheard)")).to_have_count(1)
+        await expect(tab.find(".turn")).not_to_have_count(0)
+        await expect(tab.find("[data-sections] .entry.changed").first).to_be_visible()
+        await tab.session_is("listening")
+        await tab.find('[data-control="destroy"]').click()
+        await tab.find("[data-undo-now]").click()
+        await tab.session_is("stopped")
+        await expect(tab.find("#say")).to_be_disabled()
+        shown = await tab.find("[data-said]").inner_text()
+        cards_shown = await tab.find(".insight").count()
+        await tab.page.reload()
+        await tab.is_live()
+        assert await tab.find("[data-said]").inner_text() == shown
+        assert await tab.find(".insight").count() == cards_shown
+        await tab.healthy()
+
+
 # --- strangers, small screens, outages -------------------------------------------------------------------------------
 
 
@@ -553,14 +588,16 @@ async def test_no_barrier_and_no_sideways_scroll(browser: Browser, stage: Stage,
     for size, (width, height) in sizes.items():
         async with new_tab(browser, stage.web.url, viewport={"width": width, "height": height}, **options) as tab:
             await look(tab, stage)
-            for panel in ("talk", "insights", "board", "turns"):
-                link = tab.find(f"[data-panel={panel}]")
-                if await link.is_visible():
-                    await link.click()
-                    await expect(tab.find(f"#{panel}")).to_be_visible()
+            for panel in await tab.find("[data-panel]:visible").evaluate_all(
+                "links => links.map((a) => a.dataset.panel)"
+            ):
+                await tab.find(f"[data-panel={panel}]").click()
+                await expect(tab.find(f"#{panel}")).to_be_visible()
                 found[f"{size} {panel}"] = await barriers(tab)
                 assert await overhang(tab) == 0, (size, panel)
             if size == "wide":
+                found[size] = await barriers(tab)
+                assert await overhang(tab) == 0
                 for part in ("#talk", "#insights", "#board", "#turns"):
                     await expect(tab.find(part)).to_be_visible()
             await tab.healthy()
