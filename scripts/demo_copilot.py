@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,7 @@ _LOOK_S = 0.2
 def main(transcript: str, speed: float, port: int | None, *, once: bool) -> None:
     """Play a recorded conversation to a copilot, and show where to watch it."""
     recorded = load_transcript(transcript)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the dashboard ends with this
     with _dashboard(port) as url, httpx2.Client(base_url=url, timeout=_PATIENCE_S) as client:
         conversation_id, session_id = _begin(client, recorded)
         click.echo(f"Watch it live: {url}/copilot/{session_id}")
