@@ -250,15 +250,16 @@ class BaseAgent(ABC):
 
     def error_insight(self, error: BaseException) -> AgentInsight:
         """What people see when this agent failed."""
-        text = f"{self.config.name} failed: {_words_of(error) or type(error).__name__}"
+        text = f"{self.config.name} failed: {_words_of(error)}"
         insight = self.create_insight(text[:MAX_ERROR_CHARS], InsightType.ERROR)
         insight.metadata = {"exception_type": type(error).__name__}
         return insight
 
 
 def _words_of(error: BaseException) -> str:
-    """What an error says, as text that any encoding takes; nothing if its own code fails."""
+    """What an error says, as text that any encoding takes; its kind if it says nothing or its own code fails."""
     try:
-        return str(error).encode("utf-8", "replace").decode()
+        said = str(error)
     except Exception:
-        return ""
+        said = type(error).__name__
+    return said.encode("utf-8", "replace").decode() or type(error).__name__
