@@ -162,9 +162,19 @@ def _skipped_summary(record: TurnRecord) -> dict[str, int]:
 def _prompts(record: TurnRecord) -> dict[str, Any]:
     told = record.response.debug_info
     return {
-        name: {agent_id: info[key] for agent_id, info in told.items() if key in info}
+        name: {agent_id: _told(info[key]) for agent_id, info in told.items() if key in info}
         for name, key in (("rendered_prompts", "prompt_messages"), ("llm_responses", "llm_output"))
     }
+
+
+def _told(value: Any) -> str:
+    """Messages or an answer as text; what is neither as JSON."""
+    if isinstance(value, str):
+        return value
+    messages: list[Any] = value if isinstance(value, list) else []
+    if messages and all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in messages):
+        return "\n\n".join(f"{one['role']}:\n{one['content']}" for one in messages)
+    return json.dumps(_with_text_keys(plain(value)), ensure_ascii=False, default=_unknown)
 
 
 def _ms(seconds: float) -> int:

@@ -15,6 +15,7 @@ from monikers.copilot import (
     AgentResponse,
     Blackboard,
     Event,
+    Fact,
     ReadOnlyError,
     StructuredLogTracer,
     TriggerType,
@@ -54,6 +55,23 @@ async def test_events_of_phase_2_are_returned_and_wake_nobody() -> None:
     assert [agent.runs for agent in chain] == [1, 1, 0]
     assert [event.name for event in response.events] == ["one", "two"]
     assert board.events == []
+
+
+async def test_6_2_events_last_for_a_turn_and_everything_else_for_the_session() -> None:
+    everything = emitting(
+        "e",
+        variable_updates={"x": 1},
+        queue_pushes={"q": [1]},
+        facts=[Fact(type="t", value=1)],
+        memory_updates={"m": 1},
+    )
+    agent = Scripted("agent", lambda agent, context: everything(agent, context) if context.turn_count == 1 else None)
+    engine, board = engine_of(agent), Blackboard()
+    for _ in range(2):
+        await engine.process_turn(context_of(board))
+        left = (board.get_var("x"), board.queues["q"], len(board.facts), board.memory)
+        assert left == (1, [1], 1, {"agent": {"m": 1}})
+        assert board.events == []
 
 
 @pytest.mark.parametrize(("given", "taken", "runs"), [(1, 1, 0), (2, 2, 1), (0, 1, 0), (9, 2, 1)])
