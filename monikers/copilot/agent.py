@@ -129,6 +129,11 @@ class BaseAgent(ABC):
             evaluation.private_state = state
 
     @property
+    def first_state(self) -> dict[str, Any]:
+        """What the agent starts with in a session that is new to it; not to be changed."""
+        return self._initial_state
+
+    @property
     def last_run_time(self) -> float:
         """Seconds since 1970 at which the agent was started before this evaluation in its session, 0 if never.
 

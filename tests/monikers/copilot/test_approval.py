@@ -19,6 +19,14 @@ def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
     assert holding.take("id0") is None
 
 
+def test_what_one_session_holds_costs_no_other_one_its_own() -> None:
+    holding = Holding(most=2)
+    holding.hold(held(99, "t"))
+    for number in range(5):
+        holding.hold(held(number))
+    assert (len(holding.of("s")), holding.of("t")) == (2, [held(99, "t")])
+
+
 def test_each_session_has_its_own_and_each_is_taken_once() -> None:
     holding = Holding()
     for number, session_id in enumerate("sts"):

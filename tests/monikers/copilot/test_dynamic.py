@@ -360,6 +360,21 @@ async def test_memory_of_version_1_is_read_where_the_board_has_none() -> None:
     assert model.system.startswith("new")
 
 
+async def test_6_1_what_a_host_takes_out_of_an_agents_memory_is_forgotten() -> None:
+    """The board is where memory is kept; what the agent started with stays."""
+    learns = {"has_insight": False, "memory_updates": {"a": 1, "b": 2}}
+    made, model = agent("{{ memory.first }}|{{ memory.a }}|{{ memory.b }}", learns, cooldown=0)
+    made.private_state = {"first": "x"}
+    made.config.cooldown = 0
+    engine, board = AgentEngine(), Blackboard()
+    engine.register_agent(made)
+    for memory in (None, None, {"a": 1}, {}):
+        if memory is not None:
+            board.set_memory("coach", memory)
+        await engine.process_turn(context(blackboard=board))
+    assert [asked["messages"][0]["content"].split("\n")[0] for asked in model.asked] == ["x||", "x|1|2", "x|1|", "x||"]
+
+
 async def test_a_prompt_changes_nothing_and_is_the_one_that_is_sent() -> None:
     made, model = agent("{{ blackboard.facts | map(attribute='value') | list }}")
     board = Blackboard()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monikers.copilot import AgentContext, AgentResponse, RateLimit
-from tests.monikers.copilot.agents import Scripted, StillClock, context_of, engine_of
+from tests.monikers.copilot.agents import Scripted, StillClock, context_of, engine_of, says
 from tests.support import examples
 
 
@@ -115,6 +115,15 @@ async def test_the_session_that_was_idle_longest_is_forgotten_first() -> None:
     assert engine.session_count == 2
     counted = [(await engine.process_turn(context_of(session_id=name))).data["n"] for name in ("a", "b")]
     assert counted == [3, 1]
+
+
+async def test_what_waits_in_a_session_that_is_forgotten_goes_with_it() -> None:
+    engine = engine_of(Scripted("agent", lambda a, c: says(a), needs_approval=True), max_sessions=1)
+    await engine.process_turn(context_of(session_id="a"))
+    (held,) = engine.held_insights("a")
+    await engine.process_turn(context_of(session_id="b"))
+    assert (engine.held_insights("a"), len(engine.held_insights("b"))) == ([], 1)
+    assert await engine.decide(held.held_id, agreed=True) is None
 
 
 async def test_a_session_in_the_middle_of_a_turn_is_not_forgotten() -> None:

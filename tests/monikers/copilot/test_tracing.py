@@ -257,12 +257,13 @@ async def test_an_agent_that_cannot_be_described_is_traced_without() -> None:
     assert (agent.runs, len(tracer.traces), board.events) == (1, 1, [])
 
 
-async def test_old_traces_go() -> None:
-    tracer = StructuredLogTracer(max_traces=2)
+@pytest.mark.parametrize(("most", "left"), [(2, ["s1", "s2"]), (1, ["s2"]), (0, []), (9, ["s0", "s1", "s2"])])
+async def test_old_traces_go(most: int, left: list[str]) -> None:
+    tracer = StructuredLogTracer(max_traces=most)
     engine = engine_of(callbacks=[tracer])
     for number in range(3):
         await engine.process_turn(context_of(session_id=f"s{number}"))
-    assert [trace["session_id"] for trace in tracer.traces] == ["s1", "s2"]
+    assert [trace["session_id"] for trace in tracer.traces] == left
 
 
 async def test_prompts_are_traced_when_asked_for() -> None:
@@ -321,8 +322,15 @@ async def test_11_0_times_of_a_trace() -> None:
 
 
 async def test_the_log_line_is_json_whatever_is_on_the_board(caplog: pytest.LogCaptureFixture) -> None:
-    board = Blackboard(variables={"thing": object(), "set": {1}, 3: "number"})  # type: ignore[dict-item]
+    odd = {"thing": object(), "set": {1}, 3: "number", "inf": float("inf"), "huge": 10**5_000, "half": "\ud800"}
+    board, tracer = Blackboard(variables=odd), StructuredLogTracer()  # type: ignore[arg-type]
+    agent = Scripted("agent", answering(variable_updates={"thing": b"x"}, queue_pushes={"q": [object()]}))
     with caplog.at_level(logging.INFO, "AgentTracer"):
-        await engine_of(callbacks=[StructuredLogTracer()]).process_turn(context_of(board))
+        await engine_of(agent, callbacks=[tracer]).process_turn(context_of(board, trigger_metadata={"by": object()}))
     (line,) = [record.getMessage() for record in caplog.records if record.name == "AgentTracer"]
-    assert json.loads(line.removeprefix("TURN_TRACE: "))["session_id"] == "session"
+    (trace,) = tracer.traces
+    assert json.loads(line.removeprefix("TURN_TRACE: ")) == json.loads(json.dumps(trace, allow_nan=False)) == trace
+    shown = {"thing": "<object>", "set": [1], "3": "number", "inf": "<float>", "huge": "<int>", "half": "?"}
+    assert trace["blackboard_initial"]["variables"] == shown
+    assert trace["blackboard_delta"]["variables_changed"] == ["thing"]
+    assert trace["trigger"]["metadata"] == {"by": "<object>"}

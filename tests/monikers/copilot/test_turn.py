@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monikers.copilot import (
     AgentContext,
@@ -32,6 +35,7 @@ from tests.monikers.copilot.agents import (
     says,
     segment,
 )
+from tests.support import examples
 
 # --- phases -----------------------------------------------------------------------------------------------------------
 
@@ -327,6 +331,46 @@ async def test_each_turn_returns_its_own_whatever_the_order_of_their_ends() -> N
         await turns[number]
     assert [turn.result().insights[0].content for turn in turns] == ["turn 1", "turn 2", "turn 3"]
     assert board.queues["q"] == [3, 1, 2]
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
+@examples(60)
+def test_8_turns_that_overlap_see_each_others_phases_whole_or_not_at_all(
+    turns: int, agents: int, chance: random.Random
+) -> None:
+    """Whatever the order in which their agents end: each turn returns its own, and its merge stands in one piece."""
+
+    async def play() -> tuple[Blackboard, list[AgentResponse]]:
+        gates = {(turn, number): asyncio.Event() for turn in range(turns) for number in range(agents)}
+
+        async def answer(agent: Any, context: AgentContext) -> AgentResponse:
+            mine = (context.turn_count, int(agent.config.id))
+            await gates[mine].wait()
+            assert context.blackboard is not None
+            seen = context.blackboard.queue_length("q")
+            assert seen % agents == 0
+            return AgentResponse(
+                queue_pushes={"q": [mine]}, variable_updates={"last": mine}, data={agent.config.id: seen}
+            )
+
+        board = Blackboard()
+        engine = engine_of(*[Scripted(str(number), answer) for number in range(agents)])
+        running = [
+            asyncio.create_task(engine.process_turn(context_of(board, turn_count=number))) for number in range(turns)
+        ]
+        for gate in chance.sample(list(gates.values()), len(gates)):
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            gate.set()
+        return board, await asyncio.gather(*running)
+
+    board, responses = asyncio.run(play())
+    for number, response in enumerate(responses):
+        assert response.queue_pushes == {"q": [(number, one) for one in range(agents)]}
+    pushed = [tuple(one) for one in board.queues["q"]]
+    blocks = [pushed[start : start + agents] for start in range(0, len(pushed), agents)]
+    assert sorted(blocks) == [[(turn, one) for one in range(agents)] for turn in range(turns)]
+    assert board.get_var("last") == pushed[-1]
 
 
 async def test_an_event_of_the_host_is_dispatched_by_one_of_two_turns_that_overlap() -> None:
