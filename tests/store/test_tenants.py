@@ -257,6 +257,9 @@ CALLS: dict[str, Call] = {
     "posting.pushed_sessions": lambda db: posting.pushed_sessions(db, C),
     "posting.was_posted": lambda db: posting.was_posted(db, K),
     "records.find_record": lambda db: records.find_record(db, S, "s:0:llm:1"),
+    "enqueueing.enqueue_together": lambda db: enqueueing.enqueue_together(
+        db, NewAction(ActionKind.CREATE, session_id=SessionId("n")), NewAction(ActionKind.INPUT)
+    ),
     "enqueueing.find_lane": lambda db: enqueueing.find_lane(db, NewAction(ActionKind.INPUT, session_id=S)),
     "marks.own_open_actions": lambda db: marks.own_open_actions(db, [LANE], 9),
     "marks.send_on": lambda db: _send_on(db),
