@@ -78,9 +78,7 @@ def _read(path: Path) -> OutputSchema:
             raise ValueError(f"it has {len(raw)} bytes; at most {MAX_SCHEMA_BYTES} are read")
         found = json.loads(raw)
     except (OSError, ValueError, RecursionError) as error:
-        raise _wrong(
-            f"the format {path.stem!r} cannot be read: {str(error)[:200]}; correct {path.name}"
-        ) from error
+        raise _wrong(f"the format {path.stem!r} cannot be read: {str(error)[:200]}; correct {path.name}") from error
     return _checked(path.stem, found)
 
 

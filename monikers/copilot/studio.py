@@ -5,10 +5,12 @@ Both are pure: no model is asked, nothing is kept. They are as bounded as a temp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from monikers.copilot.agentsets import AgentSet, load_set, set_names
 from monikers.copilot.blackboard import Blackboard
 from monikers.copilot.definition import Definition, definition_of
 from monikers.copilot.dynamic import DynamicAgent
@@ -36,6 +38,29 @@ class Scene:
     rag_docs: Sequence[str] = ()
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trigger: TriggerType = TriggerType.FORCE
+
+
+def scene_of(session_id: str, config: Mapping[str, Any], state: Mapping[str, Any]) -> Scene:
+    """What an agent of a session would be shown now: from the session's config and its newest state.
+
+    Words that came as guidance stand with those of the host, as they do in the session's own turns.
+    """
+    said = [config.get("user_context"), *map(_words, state.get("guidance") or ())]
+    overrides = {**(config.get("overrides") or {}), **(state.get("overrides") or {})}
+    return Scene(
+        session_id=session_id,
+        board=state.get("board") or {},
+        segments=state.get("segments") or (),
+        engine=state.get("engine") or {},
+        user_context="\n".join(words for words in said if words) or None,
+        language_directive=config.get("language_directive"),
+        rag_docs=config.get("rag_docs") or (),
+        overrides=overrides,
+    )
+
+
+def _words(guidance: Any) -> str:
+    return guidance if isinstance(guidance, str) else json.dumps(guidance, ensure_ascii=False)
 
 
 def problems(definition: Any) -> list[Mistake]:
@@ -70,6 +95,35 @@ def preview(definition: Mapping[str, Any], scene: Scene) -> Messages:
         return agent.prompt(_context(scene))
     except PromptTemplateError as error:
         raise AgentConfigurationError(f"text: {error}", [Mistake("text", str(error))]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A prompt, or the mistakes that there is none for."""
+
+    messages: Messages = field(default_factory=list)
+    problems: Sequence[Mistake] = ()
+
+
+class Studio:
+    """What pages ask that somebody writes agents on: all of this as one object, answered rather than raised."""
+
+    def sets(self) -> list[AgentSet]:
+        """The sets that ship, by name."""
+        return [load_set(name) for name in set_names()]
+
+    def problems(self, definition: Any) -> list[Mistake]:
+        """See `problems`."""
+        return problems(definition)
+
+    def preview(
+        self, definition: Mapping[str, Any], session_id: str, config: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> Draft:
+        """The prompt in a session, from its config and its newest state; see `preview` and `scene_of`."""
+        try:
+            return Draft(preview(definition, scene_of(session_id, config, state)))
+        except AgentConfigurationError as error:
+            return Draft(problems=error.mistakes)
 
 
 def _context(scene: Scene) -> AgentContext:
