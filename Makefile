@@ -7,18 +7,23 @@ PY      := .venv/bin/python
 UPGRADE ?= --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast bench bench-peers chaos check fmt docs pins clean
+.PHONY: help run demo-copilot test test-fast bench bench-peers chaos check fmt docs pins clean
 
 # List the commands
 help:
 	@awk '/^# / { text = substr($$0, 3); next } \
-	     /^[a-z][a-z-]*:/ { if (text) printf "  make %-11s %s\n", substr($$1, 1, length($$1) - 1), text } \
+	     /^[a-z][a-z-]*:/ { if (text) printf "  make %-13s %s\n", substr($$1, 1, length($$1) - 1), text } \
 	     { text = "" }' Makefile
 
 # Start the dashboard and a worker; Ctrl-C stops both (ARGS="--port 8000" is passed on)
 run:
 	@$(SETUP) run
 	@exec $(PY) app.py --with-worker $(ARGS)
+
+# Play a recorded sales call to a copilot in real time, with the offline model (ARGS="--speed 8" is passed on)
+demo-copilot:
+	@$(SETUP) run
+	@exec $(PY) -m scripts.demo_copilot $(ARGS)
 
 # Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs again, twice at most, and is listed as RERUN
 test:

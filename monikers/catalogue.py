@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from monikers.copilot.moniker import COPILOT
 from monikers.echo import ECHO
 from monikers.errors import MonikerConfigError, UnknownMonikerError, field_errors
 from monikers.joke import JOKE
@@ -58,7 +59,7 @@ class Catalogue:
 
 def catalogue() -> Catalogue:
     """The monikers that ship with the product."""
-    return Catalogue.of(ECHO, JOKE, SUMMARIZE, RESEARCH, PROMPTED)
+    return Catalogue.of(ECHO, JOKE, SUMMARIZE, RESEARCH, PROMPTED, COPILOT)
 
 
 def check_config(moniker: Moniker[Any], config: Mapping[str, Any] | None, task: str) -> BaseModel:

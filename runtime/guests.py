@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from store.agent_steps import AgentStep
@@ -16,7 +17,7 @@ from store.conversations import Participant, participants_of
 from store.database import TenantStore
 from store.errors import StoreError
 from store.ids import ConversationId, SessionId
-from store.messages import Message, message_of_step
+from store.messages import Message, messages_of_step
 from store.schema import PARTICIPANTS
 
 _AFTER_FAILURE_S = 1.0
@@ -49,12 +50,13 @@ class Guests:
 
     def messages_of(self, step: AgentStep, home: ConversationId | None) -> list[Message]:
         """What a step says, in its session's own thread and in those that the session had joined by then."""
-        own = [] if home is None else [message_of_step(step, home)]
+        own = [] if home is None else messages_of_step(step, home)
         joined = self._joined.get(step.session_id)
         if not joined:
             return own
         guest_in = [thread for thread, since in joined.items() if thread != home and since <= step.created_at]
-        return [*own, *[message_of_step(step, thread, as_guest=True) for thread in guest_in]]
+        as_guest = (messages_of_step(step, thread, as_guest=True) for thread in guest_in)
+        return [*own, *chain.from_iterable(as_guest)]
 
     def _take(self, participant: Participant) -> None:
         if participant.session_id is None:

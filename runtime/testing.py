@@ -147,6 +147,10 @@ class ScriptedModel:
         self.shown: list[str] = []
         self.embedded: list[tuple[str, ...]] = []
 
+    def apart(self, name: str) -> ScriptedModel:
+        """The same model: nothing is recorded here."""
+        return self
+
     async def chat(self, request: ChatRequest) -> ChatReply:
         self.requests.append(request)
         if not self._answers:
@@ -185,6 +189,10 @@ class FakeModel:
         self._embedder = embedder or OfflineModel()
         self.label = self._model.label
         self.shown: list[list[str]] = []
+
+    def apart(self, name: str) -> FakeModel:
+        """The same model: nothing is recorded here."""
+        return self
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         return await self._model.chat(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from store.agent_steps import AgentStep, StepStatus, is_rollback
 from store.codec import RowCodec
 from store.database import TenantStore
 from store.ids import AgentId, ConversationId, MessageId, SessionId, UserId
+from store.insights import insights_in
 from store.paging import Order, Page
 from store.schema import MESSAGES
 from store.scope import ScopedTable
@@ -34,6 +35,7 @@ class EventType(StrEnum):
     POST = "post"  # a user wrote it
     STEP = "step"  # a session's step
     ERROR = "error"  # a session's step failed
+    INSIGHT = "insight"  # what an agent of a copilot tells people; `data` is the insight
     ROLLBACK = "rollback"  # a session's turn was taken back; `data.rolled_back` names its first and last step
 
 
@@ -68,10 +70,32 @@ def messages_of(db: TenantStore) -> ScopedTable[Message]:
     return db.table(CODEC)
 
 
-def message_of_step(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool = False) -> Message:
-    """What a step says in its session's conversation, or in another one that the session takes part in."""
+def messages_of_step(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool = False) -> list[Message]:
+    """What a step says in its session's conversation, or in another one that the session takes part in.
+
+    One message; a step that tells insights says one for each, and one of its own when it has a text.
+    """
     if is_rollback(step):
-        return _message_of_rollback(step, conversation_id, as_guest=as_guest)
+        return [_message_of_rollback(step, conversation_id, as_guest=as_guest)]
+    failed = step.status is StepStatus.ERROR
+    insights = None if failed else insights_in(step.data)
+    said = [] if insights is not None and step.text is None else [_message_of(step, conversation_id, as_guest=as_guest)]
+    for number, insight in enumerate(insights or ()):
+        said.append(
+            replace(
+                _message_of(step, conversation_id, as_guest=as_guest),
+                message_id=_id_of(step, conversation_id, as_guest=as_guest, part=f":{number:03}"),
+                text=insight.content,
+                data=insight.row(),
+                status=insight.status.value,
+                event_type=EventType.INSIGHT,
+                notes=None,
+            )
+        )
+    return said
+
+
+def _message_of(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool) -> Message:
     failed = step.status is StepStatus.ERROR
     return Message(
         message_id=_id_of(step, conversation_id, as_guest=as_guest),
@@ -120,8 +144,8 @@ def _message_of_rollback(step: AgentStep, conversation_id: ConversationId, *, as
     )
 
 
-def _id_of(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool) -> MessageId:
-    return MessageId(f"{step.id}@{conversation_id}" if as_guest else step.id)
+def _id_of(step: AgentStep, conversation_id: ConversationId, *, as_guest: bool, part: str = "") -> MessageId:
+    return MessageId(f"{step.id}{part}@{conversation_id}" if as_guest else f"{step.id}{part}")
 
 
 async def post_message(

@@ -152,9 +152,7 @@ def _add_metrics(web: Web, subscriptions: Subscriptions) -> None:
 
 def _add_live(web: Web, subscriptions: Subscriptions, redact: Callable[[str], str]) -> None:
     turn = new_lock(web.settings.async_mode)
-    install_sockets(
-        web.socketio, Live(web.boot_id, web.db, web.bridge, web.relay, web.door.api.vitals, subscriptions, turn, redact)
-    )
+    install_sockets(web.socketio, Live(web.boot_id, web.door, web.relay, subscriptions, turn, redact))
     emitter = Emitter(
         web.bridge,
         web.relay,

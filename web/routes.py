@@ -150,10 +150,14 @@ class Door:
                 arguments["query"] = _query(operation.query)
             if operation.body is not None:
                 arguments["body"] = self._body(operation, operation.body)
-            answer = ask(self.bridge, self._handled(operation, arguments))
+            answer = self.answer(operation, arguments)
             return Response(orjson.dumps(answer.body), answer.status, mimetype="application/json")
 
         return view
+
+    def answer(self, operation: Operation, arguments: dict[str, Any]) -> Answer:
+        """What an operation answers to arguments that were checked, whichever way they came."""
+        return ask(self.bridge, self._handled(operation, arguments))
 
     async def _handled(self, operation: Operation, arguments: dict[str, Any]) -> Answer:
         if operation.enqueues:

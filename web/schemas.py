@@ -219,15 +219,65 @@ class PostMode(StrEnum):
     AUTO = "auto"  # guidance when every session of the thread is at work, else a turn
 
 
+Speaker = Annotated[str, Field(min_length=1, max_length=200, description="who said it, of a live transcript")]
+SaidAt = Annotated[
+    float | None,
+    Field(ge=0, le=MAX_RUNTIME_S, allow_inf_nan=False, description="in seconds since the conversation began"),
+]
+IsFinal = Annotated[bool, Field(description="false: the segment may still change")]
+
+
 class PostMessage(Body):
-    """Write to a thread."""
+    """Write to a thread. With `speaker` it is a segment of a live transcript (docs/copilot-queue.md)."""
 
     text: Text
     data: JsonObject | None = None
+    speaker: Speaker | None = None
+    timestamp: SaidAt = None
+    is_final: IsFinal | None = None
     user_id: Id | None = None
     mode: Annotated[PostMode, Field(alias="as", strict=False)] = PostMode.INPUT
     when_busy: HowBusy = WhenBusy.ENQUEUE
     idempotency_key: Key | None = None
+
+    @model_validator(mode="after")
+    def _segment_has_a_speaker(self) -> Self:
+        if self.speaker is None and (self.timestamp is not None or self.is_final is not None):
+            raise ValueError("timestamp and is_final belong to a segment: give its speaker")
+        if self.speaker is not None and self.data is not None and "segment" in self.data:
+            raise ValueError("data.segment is made of speaker, timestamp and is_final: leave it out")
+        return self
+
+    def told_data(self) -> JsonObject | None:
+        """`data` with the segment in it, if it is one."""
+        if self.speaker is None:
+            return self.data
+        timed = {} if self.timestamp is None else {"timestamp": self.timestamp}
+        segment = {"speaker": self.speaker, **timed, "is_final": self.is_final is not False}
+        return {**(self.data or {}), "segment": segment}
+
+
+class Segment(Body):
+    """A segment of a live transcript, as the Socket.IO event `segment` brings it."""
+
+    conversation_id: Id
+    text: Text
+    speaker: Speaker
+    timestamp: SaidAt = None
+    is_final: IsFinal = True
+    user_id: Id | None = None
+    idempotency_key: Key | None = None
+
+    def post(self) -> PostMessage:
+        """The post that it is."""
+        return PostMessage(
+            text=self.text,
+            speaker=self.speaker,
+            timestamp=self.timestamp,
+            is_final=self.is_final,
+            user_id=self.user_id,
+            idempotency_key=self.idempotency_key,
+        )
 
 
 class AnswerApproval(Body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from store import Action, ActionStatus, AgentState, AgentStep, SessionStatus
 from store.agent_events import AgentEvent
 from store.approvals import open_approvals_of
+from store.insights import Insight
 from web.names import session_name
 
 Json = dict[str, Any]
@@ -147,6 +148,20 @@ def queued_session_shape(create: Action) -> Json:
         "wake_at": None,
         "created_at": time_of(create.created_at),
         "updated_at": time_of((create.processed_at if failed else None) or create.created_at),
+    }
+
+
+def insight_shape(
+    insight: Insight, *, session_id: str, iteration: int, created_at: datetime, stored: bool = True
+) -> Json:
+    """An insight as it is told live; one that is not `stored` yet may still be replaced, or become void."""
+    return {
+        **insight.row(),
+        "session_id": session_id,
+        "iteration": iteration,
+        "created_at": time_of(created_at),
+        "expires_at": time_of(created_at + timedelta(seconds=insight.expiry)),
+        "stored": stored,
     }
 
 

@@ -12,23 +12,24 @@ from flask import request
 from flask_socketio import SocketIO, join_room, leave_room
 from pydantic import ValidationError
 
-from store import TenantStore
-from web.bridge import StoreBridge
+from web.api.conversations import POST_MESSAGE
 from web.emitter import Sender
 from web.problems import Problem, field_errors, problem_of, unforeseen
 from web.relay import Relay
 from web.replay import Missed
 from web.rooms import Room, room_request
-from web.routes import ask
+from web.routes import Door, ask
+from web.schemas import Segment
 from web.shapes import Json, time_of
 from web.subscriptions import Subscriptions
 from web.version import VERSION
-from web.vitals import Vitals, model_shape
+from web.vitals import model_shape
 
 _log = structlog.get_logger(__name__)
 
 Payload = tuple[Any, ...]
 
+_NO_SEGMENT: Final = "this is no segment: give conversation_id, speaker and text"
 _NO_ROOM: Final = "this is no room: give one of session_id, conversation_id and topic"
 
 
@@ -37,10 +38,8 @@ class Live:
     """What the handlers work with."""
 
     boot_id: str
-    db: TenantStore
-    bridge: StoreBridge
+    door: Door
     relay: Relay
-    vitals: Vitals
     subscriptions: Subscriptions
     turn: AbstractContextManager[Any]
     #: takes secrets out of an error's text
@@ -51,8 +50,8 @@ class Live:
         return {
             "boot_id": self.boot_id,
             "version": VERSION,
-            "model": model_shape(self.vitals.model),
-            "server_time": time_of(self.db.clock.now()),
+            "model": model_shape(self.door.api.vitals.model),
+            "server_time": time_of(self.door.api.db.clock.now()),
         }
 
     def greet(self, sender: Sender, sid: str) -> None:
@@ -65,7 +64,7 @@ class Live:
         room = wanted.room
         with self.turn:
             self.subscriptions.check(sid, room)
-            missed = ask(self.bridge, self.relay.missed(room, wanted.cursor))
+            missed = ask(self.door.bridge, self.relay.missed(room, wanted.cursor))
             self._enter_or_leave(sid, room, caught_up=not missed.more)
         return _acknowledged(room, missed, self.boot_id)
 
@@ -75,6 +74,14 @@ class Live:
         with self.turn:
             self._enter_or_leave(sid, room, caught_up=False)
         return {"ok": True, "room": room.name, "boot_id": self.boot_id}
+
+    def segment(self, payload: Payload) -> Json:
+        """Take what somebody said in a live conversation: stored, and an action queued for every session of the
+        thread, as `POST /api/conversations/<id>/messages` does. One connection's segments keep their order."""
+        said = Segment.model_validate(_only(payload))
+        arguments = {"conversation_id": said.conversation_id, "body": said.post()}
+        accepted = self.door.answer(POST_MESSAGE, arguments).body
+        return {"ok": True, "message_id": accepted["message_id"], "action_ids": accepted["action_ids"]}
 
     def _enter_or_leave(self, sid: str, room: Room, *, caught_up: bool) -> None:
         """A connection that has more to read is not in the room: a live cursor would lead it past the rest."""
@@ -107,6 +114,10 @@ def install_sockets(socketio: SocketIO, live: Live) -> None:
     def unsubscribe(*payload: Any) -> Json:
         return _answered("unsubscribe", lambda: live.unsubscribe(_sid(), payload), live.redact)
 
+    @socketio.on("segment")
+    def segment(*payload: Any) -> Json:
+        return _answered("segment", lambda: live.segment(payload), live.redact, _NO_SEGMENT)
+
 
 def _sid() -> str:
     return str(request.sid)  # type: ignore[attr-defined]  # set by Flask-SocketIO
@@ -128,11 +139,11 @@ def _acknowledged(room: Room, missed: Missed, boot_id: str) -> Json:
     }
 
 
-def _answered(event: str, handle: Callable[[], Json], redact: Callable[[str], str]) -> Json:
+def _answered(event: str, handle: Callable[[], Json], redact: Callable[[str], str], malformed: str = _NO_ROOM) -> Json:
     try:
         return handle()
     except ValidationError as error:
-        return _refusal(event, Problem(400, _NO_ROOM, field_errors(error)))
+        return _refusal(event, Problem(400, malformed, field_errors(error)))
     except Exception as error:
         problem = problem_of(error)
         if problem is None:

@@ -10,14 +10,15 @@ from store import Action, AgentState, AgentStep, Message, TenantStore, filters
 from store.actions import queue_of
 from store.agent_events import AgentEvent, events_of, shown_events
 from store.agent_state import LIST_COLUMNS, states_of
-from store.agent_steps import journal_of, shown_steps, whole_steps
+from store.agent_steps import StepStatus, journal_of, shown_steps, whole_steps
 from store.approvals import has_asked
-from store.messages import messages_of
+from store.insights import insight_of, insights_in
+from store.messages import EventType, messages_of
 from store.schema import AGENT_EVENTS, AGENT_STATE, AGENT_STEPS, MESSAGES, QUEUE, TOOL_PINS
 from store.scope import ScopedTable, Versioned
 from store.tool_pins import ToolPin, tool_pins_of
 from web.rooms import Room, RoomKind
-from web.shapes import Json, asking_shape, event_shape, listed_session_shape, plain, session_shape, shape
+from web.shapes import Json, asking_shape, event_shape, insight_shape, listed_session_shape, plain, session_shape, shape
 
 #: conversation id -> the sessions that take part in it
 Members = Mapping[str, frozenset[str]]
@@ -26,7 +27,9 @@ Members = Mapping[str, frozenset[str]]
 MAX_NAMED: Final = 100
 #: as the row of a session that asks, or has asked not long ago, is stored
 _ASKED: Final = '"asked"'
-LIVE_EVENTS: Final = ("token", "progress")
+#: an insight that an agent has just found, told before its step is stored
+INSIGHT: Final = "insight"
+LIVE_EVENTS: Final = ("token", "progress", INSIGHT)
 #: what is told of a tool live: not its words, which can be many, and which nobody may judge without reading them anew
 _TOOL_COLUMNS: Final = (
     "tool",
@@ -204,6 +207,34 @@ def _questions_of_state(state: AgentState, room: Room) -> Iterable[tuple[str, Js
         yield "approval", asking_shape(state)
 
 
+def _insights_of_step(step: AgentStep, _: Room) -> Iterable[tuple[str, Json]]:
+    for insight in (None if step.status is StepStatus.ERROR else insights_in(step.data)) or ():
+        shown = insight_shape(insight, session_id=step.session_id, iteration=step.iteration, created_at=step.created_at)
+        yield INSIGHT, shown
+
+
+def _insight_of_message(message: Message, _: Room) -> Iterable[tuple[str, Json]]:
+    insight = insight_of(message.data) if message.event_type is EventType.INSIGHT else None
+    if insight is not None and message.session_id is not None and message.iteration is not None:
+        shown = insight_shape(
+            insight, session_id=message.session_id, iteration=message.iteration, created_at=message.created_at
+        )
+        yield INSIGHT, shown
+
+
+def _insight_of_event(event: AgentEvent, _: Room) -> Iterable[tuple[str, Json]]:
+    insight = insight_of(event.data) if event.kind == INSIGHT else None
+    if insight is not None:
+        shown = insight_shape(
+            insight,
+            session_id=event.session_id,
+            iteration=event.iteration,
+            created_at=event.created_at,
+            stored=False,
+        )
+        yield INSIGHT, shown
+
+
 STEPS: Final = Source(
     table=AGENT_STEPS.name,
     event="step",
@@ -217,6 +248,7 @@ STEPS: Final = Source(
     key="id",
     whole=whole_steps,
     shown=shown_steps,
+    also=_insights_of_step,
 )
 TOKENS: Final = Source(
     table=AGENT_EVENTS.name,
@@ -225,11 +257,12 @@ TOKENS: Final = Source(
     scoped=events_of,
     rooms_of=_rooms_of_event,
     conditions=_events_in_sessions,
-    look=lambda event, _: event_shape(event),
+    look=lambda event, _: None if event.kind == INSIGHT else event_shape(event),
     rank=lambda event: (event.session_id, event.iteration, event.epoch, event.event_seq),
     columns=_everything,
     key="id",
     shown=shown_events,
+    also=_insight_of_event,
 )
 POSTS: Final = Source(
     table=MESSAGES.name,
@@ -242,6 +275,7 @@ POSTS: Final = Source(
     rank=lambda message: (message.created_at, message.message_id),
     columns=_everything,
     key="message_id",
+    also=_insight_of_message,
 )
 STATES: Final = Source(
     table=AGENT_STATE.name,

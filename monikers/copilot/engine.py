@@ -35,7 +35,8 @@ class AgentEngine:
 
     For one event loop. All times are in seconds. `agent_timeout` holds for agents without one of their own, None for no
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
-    `insight_window` are shown once (0: always). `clock` is where all time comes from.
+    `insight_window` are shown once (0: always). `clock` is where all time comes from; a host whose clock stands still
+    during a turn, so that the turn can be taken again, gives a `timer` for deadlines and durations.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class AgentEngine:
         max_sessions: int = MAX_SESSIONS,
         conditions: Conditions | None = None,
         clock: Clock | None = None,
+        timer: Clock | None = None,
         new_client: Callable[..., Any] = LLMClient,
     ) -> None:
         self.callbacks = list(callbacks or ())
@@ -66,6 +68,7 @@ class AgentEngine:
         self.insight_window = insight_window
         self.groups = Groups()
         self._clock = clock or MachineClock()
+        self._timer = timer or self._clock
         self._registry = Registry()
         self._sessions = Sessions(self._clock, max_sessions)
         self._abandoned = Abandoned()
@@ -186,7 +189,7 @@ class AgentEngine:
     def _teller(self) -> Teller:
         return Teller(
             self.callbacks,
-            clock=self._clock,
+            clock=self._timer,
             timeout_s=self.callback_timeout,
             abandoned=self._abandoned,
             hung=self._hung,
@@ -196,7 +199,7 @@ class AgentEngine:
         return TurnRules(self.max_phases, self.agent_timeout, self.insight_window)
 
     def _services(self, teller: Teller) -> TurnServices:
-        return TurnServices(self._clock, self._router, teller, self._abandoned, self._hold)
+        return TurnServices(self._clock, self._timer, self._router, teller, self._abandoned, self._hold)
 
     # --- approval ----------------------------------------------------------------------------------------------------
 

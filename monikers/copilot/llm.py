@@ -97,21 +97,17 @@ class LLMClient:
         An answer that is no JSON is mended, and when that fails asked for once more. Never raises for a failed call:
         see `LLMResult.error_category`. Cancelled, it closes its request.
         """
+        deadline_s = timeout or self.timeout
+        params = {"max_tokens": self.max_tokens, **(model_params or {})}
+        if max_tokens:
+            params["max_tokens"] = max_tokens
+        counted = CountedModel(self._model(model))
         try:
-            params = dict(model_params or {})
-            asked_tokens = params.pop("max_tokens", None)
-            request = ChatRequest(
-                purpose=PURPOSE,
-                messages=_messages(messages),
-                max_tokens=max_tokens or asked_tokens or self.max_tokens,
-                temperature=params.pop("temperature", None),
-                deadline_s=timeout or self.timeout,
-                params=params,
-            )
-        except ValidationError as error:
-            said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
-            return LLMResult(error_category=LlmErrorKind.BAD_REQUEST.value, error=said)
-        return await self._ask(model, request)
+            async with asyncio.timeout(deadline_s):
+                return await ask_agent_model(counted, messages, params, deadline_s=deadline_s)
+        except TimeoutError:
+            said = f"{model}: no answer in {deadline_s:g} s"
+            return LLMResult(error_category=LlmErrorKind.TIMEOUT.value, usage=counted.usage(), error=said)
 
     async def generate_json(self, model: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """As `generate`, for agents that want the object alone. Raises `ModelCallError` when there is none."""
@@ -127,23 +123,6 @@ class LLMClient:
         for chat in self._models.pop(asyncio.get_running_loop(), {}).values():
             await close_model(chat)
 
-    async def _ask(self, model: str, request: ChatRequest) -> LLMResult:
-        counted = _Counted(self._model(model))
-        try:
-            async with asyncio.timeout(request.deadline_s):
-                answer = await ask_json(counted, request, _ANSWER)
-        except TimeoutError:
-            said = f"{model}: no answer in {request.deadline_s:g} s"
-            return LLMResult(error_category=LlmErrorKind.TIMEOUT.value, usage=counted.usage(), error=said)
-        except LlmError as error:
-            return LLMResult(
-                error_category=error.kind.value,
-                usage=counted.usage(),
-                error=error.message,
-                partial=error.partial[:MAX_SHOWN_CHARS],
-            )
-        return LLMResult(answer.value, usage=counted.usage(), finish_reason=answer.replies[-1].finish_reason)
-
     def _model(self, name: str) -> ChatModel:
         """The model of that name for the running loop, whose connections no other loop can use."""
         known = self._models.setdefault(asyncio.get_running_loop(), {})
@@ -157,7 +136,40 @@ class LLMClient:
         return known[name]
 
 
-class _Counted:
+async def ask_agent_model(
+    model: CountedModel, messages: Sequence[Mapping[str, Any]], params: Mapping[str, Any], *, deadline_s: float
+) -> LLMResult:
+    """The JSON that `model` answers to `messages`, mended where it must be, asked for once more where that fails.
+
+    `params` are `max_tokens`, `temperature` and what else a request may carry; `deadline_s` bounds each call, in
+    seconds. A failed call is a result with its `error_category`; whatever else is raised passes.
+    """
+    told = dict(params)
+    try:
+        request = ChatRequest(
+            purpose=PURPOSE,
+            messages=_messages(messages),
+            max_tokens=told.pop("max_tokens", None),
+            temperature=told.pop("temperature", None),
+            deadline_s=deadline_s,
+            params=told,
+        )
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
+        return LLMResult(error_category=LlmErrorKind.BAD_REQUEST.value, error=said)
+    try:
+        answer = await ask_json(model, request, _ANSWER)
+    except LlmError as error:
+        return LLMResult(
+            error_category=error.kind.value,
+            usage=model.usage(),
+            error=error.message,
+            partial=error.partial[:MAX_SHOWN_CHARS],
+        )
+    return LLMResult(answer.value, usage=model.usage(), finish_reason=answer.replies[-1].finish_reason)
+
+
+class CountedModel:
     """A model that adds up what it was paid, also for answers that could not be used."""
 
     def __init__(self, chat: ChatModel) -> None:

@@ -40,7 +40,10 @@ class TurnRules(NamedTuple):
 class TurnServices(NamedTuple):
     """What a turn works with."""
 
+    #: when a turn takes place: cooldowns and the like
     clock: Clock
+    #: how long things take: deadlines and durations
+    timer: Clock
     router: Router
     teller: Teller
     abandoned: Abandoned
@@ -65,6 +68,7 @@ class Turn:
         self._rules = rules
         self._services = services
         self._clock = services.clock
+        self._timer = services.timer
         self._teller = services.teller
         self._board = _board_of(context, session)
         self._total = AgentResponse()
@@ -78,6 +82,7 @@ class Turn:
         """All phases; the response. The turn's events have left the board, however it ends."""
         self._trigger, self._metadata, self._allowed = trigger, metadata, allowed
         self._moment = Moment.of(self._clock)
+        self._began = self._timer.monotonic()
         self._begin()
         try:
             await self._phase(1, _names(self._events) if trigger is TriggerType.EVENT else ())
@@ -122,7 +127,7 @@ class Turn:
         )
 
     def _end(self) -> AgentResponse:
-        duration = self._clock.monotonic() - self._moment.monotonic
+        duration = self._timer.monotonic() - self._began
         self._teller.tell("on_turn_end", self._total, duration)
         if self._record is not None:
             self._record.final = self._board.snapshot()
@@ -141,7 +146,7 @@ class Turn:
     # --- a phase -----------------------------------------------------------------------------------------------------
 
     async def _phase(self, number: int, event_names: Sequence[str]) -> None:
-        began = self._clock.monotonic()
+        began = self._timer.monotonic()
         phase = PhaseRecord(number, event_names)
         runs = self._runs(self._asked(number, event_names), phase)
         if number > 1 and not runs and not phase.skipped:
@@ -154,7 +159,7 @@ class Turn:
         self._merge(findings, phase)
         if self._record is not None:
             phase.runs = _timed(findings, runs)
-        phase.duration_s = self._clock.monotonic() - began
+        phase.duration_s = self._timer.monotonic() - began
         self._teller.tell("on_phase_end", number, phase.emitted)
 
     def _asked(self, number: int, event_names: Sequence[str]) -> Asked:
@@ -193,7 +198,7 @@ class Turn:
                 phase=asked.phase,
             )
             limit = one.agent.config.timeout
-            runs.append(AgentRun(one, context, self._rules.agent_timeout_s if limit is None else limit, self._clock))
+            runs.append(AgentRun(one, context, self._rules.agent_timeout_s if limit is None else limit, self._timer))
         return runs
 
     async def _answers(self, runs: Sequence[AgentRun]) -> list[Findings]:
@@ -205,7 +210,7 @@ class Turn:
         await run_all(
             runs,
             lambda run: found.append(self._finished(run, taker)),
-            clock=self._clock,
+            clock=self._timer,
             abandoned=self._services.abandoned,
         )
         return in_order(found)

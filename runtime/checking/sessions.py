@@ -25,7 +25,7 @@ from store.audit import audit
 from store.database import TenantStore
 from store.ids import SessionId
 from store.messages import CODEC as MESSAGES
-from store.messages import message_of_step, messages_of
+from store.messages import Message, messages_of, messages_of_step
 from store.scope import Versioned
 
 _AT_ONCE = 50
@@ -234,21 +234,21 @@ def _missing_messages(db: TenantStore, session: Session, due: Sequence[Versioned
     if row is None or row.conversation_id is None:
         return
     for step in due:
-        if step.item.id not in session.message_ids:
-            yield Finding(
-                FindingKind.MESSAGE_MISSING,
-                Level.WRONG,
-                MESSAGES.spec.name,
-                step.item.id,
-                f"conversation {row.conversation_id!r} does not have what the step said",
-                "add it again from the step",
-                partial(_say_again, db, row, step.item),
-            )
+        for message in messages_of_step(step.item, row.conversation_id):
+            if message.message_id not in session.message_ids:
+                yield Finding(
+                    FindingKind.MESSAGE_MISSING,
+                    Level.WRONG,
+                    MESSAGES.spec.name,
+                    message.message_id,
+                    f"conversation {row.conversation_id!r} does not have what the step said",
+                    "add it again from the step",
+                    partial(_say_again, db, message),
+                )
 
 
-async def _say_again(db: TenantStore, row: AgentState, step: AgentStep) -> str:
-    if row.conversation_id is not None:
-        await messages_of(db).append(message_of_step(step, row.conversation_id))
+async def _say_again(db: TenantStore, message: Message) -> str:
+    await messages_of(db).append(message)
     return "the message was added"
 
 

@@ -190,6 +190,29 @@ class LlmError(Exception):
         self.partial = partial
         self.attempts = attempts
 
+    def told(self) -> dict[str, Any]:
+        """The failure as JSON; `as_told` makes it again."""
+        return {
+            "kind": self.kind.value,
+            "message": self.message,
+            "retry_after_s": self.retry_after_s,
+            "reason": None if self.reason is None else self.reason.value,
+            "partial": self.partial,
+            "attempts": [attempt.model_dump(mode="json") for attempt in self.attempts],
+        }
+
+    @classmethod
+    def as_told(cls, told: dict[str, Any]) -> LlmError:
+        """The failure that `told` described."""
+        return cls(
+            LlmErrorKind(told["kind"]),
+            told["message"],
+            retry_after_s=told["retry_after_s"],
+            reason=None if told["reason"] is None else BadRequestReason(told["reason"]),
+            partial=told["partial"],
+            attempts=tuple(Attempt.model_validate(attempt) for attempt in told["attempts"]),
+        )
+
     def changed(
         self,
         *,
@@ -291,6 +314,15 @@ class Model(ChatModel, Protocol):
 
     Crash before the record: the call is made again. After: it is read, and nothing is paid twice.
     """
+
+    def apart(self, name: str) -> Model:
+        """The same model for calls that are made beside others: they are counted by themselves, under `name`, so that a
+        step taken again finds each call's record in whatever order they end.
+
+        A failure of such a call is an answer too, for whoever makes several calls has to go on without it: it is
+        recorded, and raised again when the step is taken again.
+        """
+        ...
 
     async def live(self, request: ChatRequest) -> ChatReply:
         """As `chat`; the text reaches the session's live feed while it comes, where the model can stream.

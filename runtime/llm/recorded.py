@@ -40,15 +40,23 @@ class RecordedModel:
         *,
         embedder: EmbeddingModel | None = None,
         tokens: TokenFeed | None = None,
+        apart: str = "",
     ) -> None:
         self._calls = calls
         self._model = model
         self._embedder = embedder
         self._tokens = tokens
+        self._apart = apart
 
     @property
     def label(self) -> str:
         return self._model.label
+
+    def apart(self, name: str) -> RecordedModel:
+        """See `Model.apart`."""
+        return RecordedModel(
+            self._calls, self._model, embedder=self._embedder, tokens=self._tokens, apart=f"{self._apart}{name}:"
+        )
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         """Answer `request`, or read what was answered to the same request before."""
@@ -73,7 +81,7 @@ class RecordedModel:
         def facts(_: Json) -> Json:
             return {"texts": len(texts)}
 
-        key = f"embed:{self._calls.next_number('embed')}"
+        key, _ = self._next("embed")
         digest = _digest(list(texts))
         found = await self._calls.recorded(key, call, kind=RecordKind.EMBED, digest=digest, facts=facts, bill=bill)
         return EmbeddingReply.model_validate(found)
@@ -83,21 +91,35 @@ class RecordedModel:
     ) -> ChatReply:
         # An endpoint refuses a history with a tool call that has no result, and every later call with it.
         sent = request.model_copy(update={"messages": acceptable(request.messages)})
-        number, bill = self._calls.next_number("llm"), Bill()
+        (key, number), bill = self._next("llm"), Bill()
 
         async def call() -> Json:
-            reply = await answer(sent, number)
+            try:
+                reply = await answer(sent, number)
+            except LlmError as error:
+                if not self._apart:
+                    raise
+                return {"finish_reason": _FAILED, _FAILED: error.told()}
             bill.add(reply)
             told: Json = reply.model_dump(mode="json")
             return told
 
         def facts(reply: Json) -> Json:
-            return {"purpose": sent.purpose, "finish_reason": reply["finish_reason"]}
+            failed = {"error": reply[_FAILED]["kind"]} if _FAILED in reply else {}
+            return {"purpose": sent.purpose, "finish_reason": reply["finish_reason"], **failed}
 
-        key = f"llm:{number}"
         digest = _digest(sent.model_dump(mode="json"))
         found = await self._calls.recorded(key, call, kind=RecordKind.MODEL, digest=digest, facts=facts, bill=bill)
+        if _FAILED in found:
+            raise LlmError.as_told(found[_FAILED])
         return ChatReply.model_validate(found)
+
+    def _next(self, sort: str) -> tuple[str, int]:
+        """The key of the next call of a sort, and a number that no other call of that sort has in this step."""
+        number = self._calls.next_number(sort)
+        if self._apart:
+            return f"{sort}:{self._apart}{self._calls.next_number(f'{sort}:{self._apart}')}", number
+        return f"{sort}:{number}", number
 
     async def _shown(self, request: ChatRequest, number: int) -> ChatReply:
         if self._tokens is None or not isinstance(self._model, StreamingModel):
@@ -138,6 +160,7 @@ def _digest(asked: Any) -> str:
     return hashlib.sha256(json_dumps(asked).encode()).hexdigest()
 
 
+_FAILED = "failed"
 _NO_EMBEDDER = (
     'no model is configured that embeds; name one in the file that STEPWELL_MODELS names, with "embeddings" among its '
     "abilities"

@@ -11,7 +11,7 @@ from store.agent_state import AgentState, SessionStatus
 from store.agent_steps import AgentStep, StepStatus
 from store.ids import ActionId, AgentId, MemoryId, SessionId, WorkerId, step_id
 from store.memories import Memory, MemoryKind
-from store.messages import Message, message_of_step
+from store.messages import Message, messages_of_step
 from store.records import Record
 from store.testing import START
 from store.workers import Worker, WorkerStatus
@@ -72,7 +72,7 @@ def a_state(session: str = "s", **other: Any) -> AgentState:
 
 def a_message(conversation: Any, step: AgentStep) -> Message:
     """What a step says."""
-    return message_of_step(step, conversation)
+    return messages_of_step(step, conversation)[0]
 
 
 def a_record(session: str = "s", seq: int = 0, **other: Any) -> Record:

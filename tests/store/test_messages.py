@@ -17,8 +17,8 @@ from store.messages import (
     SenderType,
     find_message,
     list_messages,
-    message_of_step,
     messages_of,
+    messages_of_step,
     missing_messages,
     post_message,
     posts_after,
@@ -47,7 +47,7 @@ async def test_a_post_with_an_id_that_is_stored_is_that_post(db: TenantStore) ->
 def test_a_step_says_its_text() -> None:
     step = a_step(text="said", error="not this", notes="n", data={"a": 1})
 
-    message = message_of_step(step, C)
+    message = a_message(C, step)
 
     assert (str(message.message_id), message.conversation_id, message.created_at) == (step.id, C, step.created_at)
     assert (message.text, message.data, message.notes, message.status) == ("said", {"a": 1}, "n", "running")
@@ -56,9 +56,40 @@ def test_a_step_says_its_text() -> None:
 
 
 def test_a_step_that_failed_says_its_error() -> None:
-    message = message_of_step(a_step(status=StepStatus.ERROR, text="half", error="why"), C)
+    message = a_message(C, a_step(status=StepStatus.ERROR, text="half", error="why"))
 
     assert (message.text, message.event_type, message.status) == ("why", EventType.ERROR, "error")
+
+
+def test_a_step_with_insights_says_each_of_them() -> None:
+    told = [{"insight_id": "i1", "content": "Ask why.", "confidence": 0.7, "status": "held"}, {"insight_id": "i2"}, "?"]
+    step = a_step(text=None, data={"insights": told, "turn": 3}, notes="n")
+
+    (message,) = messages_of_step(step, C)
+
+    assert (message.message_id, message.event_type, message.status) == (f"{step.id}:000", EventType.INSIGHT, "held")
+    assert (message.text, message.data["insight_id"], message.data["confidence"]) == ("Ask why.", "i1", 0.7)
+    assert (message.session_id, message.iteration, message.notes) == ("s", 0, None)
+
+
+def test_a_step_with_insights_and_a_text_says_both() -> None:
+    told = {"insights": [{"insight_id": "i1", "content": "Ask why."}]}
+    step = a_step(text="also", data=told)
+
+    said = messages_of_step(step, C, as_guest=True)
+
+    assert [(one.event_type, one.text) for one in said] == [(EventType.STEP, "also"), (EventType.INSIGHT, "Ask why.")]
+    assert [one.message_id for one in said] == [f"{step.id}@{C}", f"{step.id}:000@{C}"]
+
+
+def test_a_step_that_tells_no_insight_but_could_says_nothing() -> None:
+    assert messages_of_step(a_step(text=None, data={"insights": []}), C) == []
+
+
+def test_a_step_that_failed_tells_no_insights() -> None:
+    step = a_step(status=StepStatus.ERROR, error="why", data={"insights": [{"insight_id": "i", "content": "no"}]})
+
+    assert [one.event_type for one in messages_of_step(step, C)] == [EventType.ERROR]
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -19,11 +19,11 @@ from store.fulltext import MAX_WORDS, SNIPPET_CHARS, folded, snippet_of, words_o
 from store.ids import ConversationId, TenantId
 from store.lanes import LaneId
 from store.memories import memories_of
-from store.messages import message_of_step, messages_of, post_message
+from store.messages import messages_of, post_message
 from store.search import DEPTH, Found, SearchKind, Sought, search
 from store.testing import START, FrozenClock
 from store.upkeep import Upkeep, UpkeepRules
-from tests.store.rows import a_memory, a_state, a_step
+from tests.store.rows import a_memory, a_message, a_state, a_step
 from tests.store.test_memories import HOSTILE, Told
 
 THREAD = ConversationId("c1")
@@ -71,7 +71,7 @@ async def test_it_is_looked_for_where_it_is_asked_for(db: TenantStore) -> None:
     await upsert_agent_state(db, [a_state("s1", conversation_id=THREAD), a_state("s2")])
     await append_agent_step(db, a_step("s1", 0, text="heron", agent_id="a"))
     await append_agent_step(db, a_step("s2", 0, text="heron", agent_id="b"))
-    await messages_of(db).append(message_of_step(a_step("s2", 3, text="heron"), ConversationId("c2")))
+    await messages_of(db).append(a_message("c2", a_step("s2", 3, text="heron")))
     memories = [a_memory("m1", "heron", conversation_id="c1"), a_memory("m2", "heron", session_id="s2", agent_id="b")]
     await memories_of(db).insert_missing(memories)
     assert set(await found(db, "heron", conversation_id="c1")) == {("steps", "s1:0"), ("memories", "m1")}
@@ -87,7 +87,7 @@ async def test_it_is_looked_for_where_it_is_asked_for(db: TenantStore) -> None:
 async def test_a_step_that_was_said_is_there_once_as_the_message(db: TenantStore) -> None:
     step = a_step("s", 0, text="heron")
     await append_agent_step(db, step)
-    await messages_of(db).append(message_of_step(step, THREAD))
+    await messages_of(db).append(a_message(THREAD, step))
     assert await found(db, "heron") == [("messages", "s:0")]
     assert await found(db, "heron", kinds=(SearchKind.STEPS,)) == [("steps", "s:0")]
 

@@ -103,7 +103,7 @@ async def post_conversation_message(api: Api, *, conversation_id: str, body: Pos
             api.db,
             thread.conversation_id,
             text=body.text,
-            data=body.data,
+            data=body.told_data(),
             user_id=None if body.user_id is None else UserId(body.user_id),
             post_as=post_as,
             when_busy=body.when_busy,
@@ -134,6 +134,19 @@ async def _post_as(api: Api, conversation_id: ConversationId, mode: PostMode) ->
 
 
 _ONE = "/api/conversations/{conversation_id}"
+
+POST_MESSAGE = Operation(
+    "POST",
+    f"{_ONE}/messages",
+    post_conversation_message,
+    "conversations",
+    "Write to a thread",
+    One(PostAccepted),
+    202,
+    body=PostMessage,
+    problems=(404, 409),
+    enqueues=True,
+)
 
 OPERATIONS = (
     Operation(
@@ -177,18 +190,7 @@ OPERATIONS = (
         Many(Participant),
         problems=(404,),
     ),
-    Operation(
-        "POST",
-        f"{_ONE}/messages",
-        post_conversation_message,
-        "conversations",
-        "Write to a thread",
-        One(PostAccepted),
-        202,
-        body=PostMessage,
-        problems=(404, 409),
-        enqueues=True,
-    ),
+    POST_MESSAGE,
     Operation(
         "GET",
         f"{_ONE}/messages",

@@ -218,3 +218,54 @@ async def test_the_ladder_of_agreed_shapes_takes_ctx_llm(tmp_path: Path) -> None
         schema = {"type": "object", "required": ["n"]}
         assert (await ask_json(ctx.llm, asked("x"), schema)).value == {"n": 1}
         assert ctx.usage.calls == 2
+
+
+async def test_calls_apart_are_found_again_in_whatever_order_they_are_made(tmp_path: Path) -> None:
+    model = ScriptedModel("one", "two", "three")
+    async with bench(tmp_path, model) as desk:
+        first = desk.step().llm
+        before = [await first.apart(name).chat(asked(name)) for name in ("ann", "bob")]
+        again = desk.step(again=True).llm
+        after = [await again.apart(name).chat(asked(name)) for name in ("bob", "ann")]
+        assert after == before[::-1]
+        assert len(model.requests) == 2
+        assert (await again.chat(asked("ann"))).text == "three", "a call of the step itself is none of theirs"
+
+
+async def test_a_name_apart_counts_its_own_calls(tmp_path: Path) -> None:
+    model = ScriptedModel("one", "two", "three")
+    async with bench(tmp_path, model) as desk:
+        llm = desk.step().llm
+        for name in ("ann", "bob", "ann"):
+            await llm.apart("turn").apart(name).chat(asked(name))
+        keys = [record.key for record in await list_records(desk.db, desk.session.session_id, 0)]
+        assert keys == ["llm:turn:ann:1", "llm:turn:bob:1", "llm:turn:ann:2"]
+
+
+async def test_a_failure_apart_is_an_answer_that_is_kept(tmp_path: Path) -> None:
+    failure = LlmError(
+        LlmErrorKind.RATE_LIMIT,
+        "too many",
+        retry_after_s=3.0,
+        partial="so f",
+        attempts=(
+            Attempt(provider="p", model="m", key_fingerprint=None, kind=LlmErrorKind.RATE_LIMIT, latency_ms=1.0),
+        ),
+    )
+    model = ScriptedModel(failure)
+    async with bench(tmp_path, model) as desk:
+        told = []
+        for again in (False, True):
+            with pytest.raises(LlmError, match="too many") as caught:
+                await desk.step(again=again).llm.apart("ann").chat(asked("tell"))
+            told.append(caught.value.told())
+        assert told == [failure.told()] * 2
+        assert len(model.requests) == 1
+
+
+async def test_a_failure_of_a_call_that_stands_alone_is_made_again(tmp_path: Path) -> None:
+    model = ScriptedModel(LlmError(LlmErrorKind.SERVER, "broken"), "well")
+    async with bench(tmp_path, model) as desk:
+        with pytest.raises(LlmError, match="broken"):
+            await desk.step().llm.chat(asked("tell"))
+        assert (await desk.step(again=True).llm.chat(asked("tell"))).text == "well"
