@@ -118,7 +118,7 @@ async def _rows(db: TenantStore, agent_set: str, agent_id: str | None = None) ->
 
 
 def _winners(rows: Iterable[Versioned[SavedAgent]]) -> list[SavedAgent]:
-    """Of rows with one number the first; of those in one commit the one of the lowest id, which everybody sees alike."""
+    """Of rows with one number the first; of those in one commit the one of the lowest id: everybody sees the same."""
     first: dict[tuple[str, int], Versioned[SavedAgent]] = {}
     for row in rows:
         number = (row.item.agent_id, row.item.version)

@@ -208,7 +208,7 @@ def pages_blueprint(views: Views) -> Blueprint:
 
 def error_page(status: int, title: str, detail: str) -> tuple[str, int]:
     """The HTML answer for an error. It reads nothing from the store, so it works when the store does not."""
-    return _render("error.html", EMPTY_FRAME, status=status, title=title, detail=detail), status
+    return render("error.html", EMPTY_FRAME, status=status, title=title, detail=detail), status
 
 
 def static_url(path: str) -> str:
@@ -224,7 +224,7 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
         tab = _chosen(SESSION_TABS)
         found = views.sessions(statuses=tab.statuses, cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         monikers = views.monikers()
-        return _render(
+        return render(
             "sessions.html",
             views.frame(),
             found=found,
@@ -243,29 +243,29 @@ def _add_lists(pages: Blueprint, views: Views) -> None:
     @pages.get("/conversations")
     def conversations() -> str:
         found = views.conversations(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
-        return _render("conversations.html", views.frame(), found=found)
+        return render("conversations.html", views.frame(), found=found)
 
     @pages.get("/approvals")
     def approvals() -> str:
-        return _render("approvals.html", views.frame(), found=views.approvals(limit=PAGE_LIMIT))
+        return render("approvals.html", views.frame(), found=views.approvals(limit=PAGE_LIMIT))
 
     @pages.get("/queue")
     def queue() -> str:
         tab = _chosen(QUEUE_TABS)
         found = views.queue(statuses=tab.statuses, cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         tabs = _counted(QUEUE_TABS, found["counts"])
-        return _render("queue.html", views.frame(), found=found, tab=tab, tabs=tabs)
+        return render("queue.html", views.frame(), found=found, tab=tab, tabs=tabs)
 
     @pages.get("/budgets")
     def budgets() -> str:
         found = views.budgets(cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
-        return _render("budgets.html", views.frame(), found=found, limits=LIMIT_TITLES)
+        return render("budgets.html", views.frame(), found=found, limits=LIMIT_TITLES)
 
     @pages.get("/tools")
     def tools() -> str:
         found = views.tools()
         servers = [(server, list(items)) for server, items in groupby(found["items"], itemgetter("server"))]
-        return _render("tools.html", views.frame(), found=found, servers=servers)
+        return render("tools.html", views.frame(), found=found, servers=servers)
 
 
 def _add_search(pages: Blueprint, views: Views) -> None:
@@ -275,7 +275,7 @@ def _add_search(pages: Blueprint, views: Views) -> None:
         cursor = request.args.get("cursor")
         found = views.search(q, kind=kind, cursor=cursor, limit=SEARCH_LIMIT) if q.strip() else None
         groups = grouped(found["items"] if found else [])
-        return _render("search.html", views.frame(), q=q, kind=kind, kinds=KINDS, found=found, groups=groups)
+        return render("search.html", views.frame(), q=q, kind=kind, kinds=KINDS, found=found, groups=groups)
 
 
 def _add_memories(pages: Blueprint, views: Views) -> None:
@@ -284,7 +284,7 @@ def _add_memories(pages: Blueprint, views: Views) -> None:
         asked = asked_for(request.args)
         found = views.memories(asked, cursor=request.args.get("cursor"), limit=PAGE_LIMIT)
         scope, kinds = scope_of(asked), KINDS_OF_MEMORY
-        return _render(
+        return render(
             "memories.html", views.frame(), found=found, asked=asked, scope=scope, kinds=kinds, filters=FILTERS
         )
 
@@ -295,14 +295,14 @@ def _add_records(pages: Blueprint, views: Views) -> None:
         found = views.session(session_id)
         if found is None:
             abort(404, f"There is no session {session_id}.")
-        return _render("session.html", views.frame(), **found)
+        return render("session.html", views.frame(), **found)
 
     @pages.get("/conversations/<conversation_id>")
     def conversation(conversation_id: str) -> str:
         found = views.conversation(conversation_id)
         if found is None:
             abort(404, f"There is no conversation {conversation_id}.")
-        return _render("conversation.html", views.frame(), **found)
+        return render("conversation.html", views.frame(), **found)
 
 
 def _add_rest(pages: Blueprint, views: Views) -> None:
@@ -313,7 +313,7 @@ def _add_rest(pages: Blueprint, views: Views) -> None:
     @pages.get("/docs")
     def docs() -> str:
         document = views.openapi()
-        return _render("docs.html", views.frame(), openapi=document, groups=_operations_by_tag(document))
+        return render("docs.html", views.frame(), openapi=document, groups=_operations_by_tag(document))
 
     @pages.get("/frame")
     def frame() -> Response:
@@ -363,7 +363,8 @@ def _add_helpers(pages: Blueprint) -> None:
         return response
 
 
-def _render(template: str, frame: Mapping[str, Any], **context: Any) -> str:
+def render(template: str, frame: Mapping[str, Any], **context: Any) -> str:
+    """A page out of a template, in the frame that surrounds every page."""
     vocabulary = {"states": STATES, "final": sorted(FINAL_STATUSES), "names": [ADJECTIVES, NOUNS]}
     return render_template(template, frame=frame, nav=PAGES, vocabulary=vocabulary, **context)
 

@@ -359,7 +359,10 @@ class StartCopilot(Body):
     """Begin a copilot session with the newest agents of a set."""
 
     agent_set: SetName
-    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS, description="of the thread that is opened for it")] = ""
+    title: Annotated[
+        str,
+        Field(max_length=MAX_TITLE_CHARS, description="of the thread that is opened for it; the set's when left out"),
+    ] = ""
     conversation_id: Annotated[Id | None, Field(description="a thread that is there; a new one when left out")] = None
     agents: Annotated[
         list[JsonObject], Field(max_length=200, description="definitions; one of a known id replaces it")

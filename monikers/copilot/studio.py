@@ -124,6 +124,9 @@ class Studio:
             return Draft(preview(definition, scene_of(session_id, config, state)))
         except AgentConfigurationError as error:
             return Draft(problems=error.mistakes)
+        except (ValueError, TypeError) as error:
+            said = f"the state of session {session_id!r} cannot be read, was it written by another version? {error}"
+            return Draft(problems=[Mistake("", said[:500])])
 
 
 def _context(scene: Scene) -> AgentContext:

@@ -209,9 +209,8 @@ async def _config(api: Api, body: StartCopilot) -> Json:
         raise refused(422, f"config cannot hold {misplaced[0]!r} here", errors=wrong)
     newest = await newest_agents(api, named_set(api, body.agent_set))
     chosen = {one["agent_id"]: one["definition"] for one in newest}
-    for place, definition in enumerate(body.agents):
-        chosen[definition.get("id") or f"agents.{place}"] = definition
-    return {**given, "agents": list(chosen.values())}
+    more = {str(one.get("id") or f"agents.{place}"): one for place, one in enumerate(body.agents)}
+    return {**given, "agent_set": body.agent_set, "agents": [*{**chosen, **more}.values()]}
 
 
 async def _thread(api: Api, body: StartCopilot) -> str | None:
@@ -220,7 +219,8 @@ async def _thread(api: Api, body: StartCopilot) -> str | None:
         return (await get_conversation(api.db, ConversationId(body.conversation_id))).conversation_id
     if body.idempotency_key is not None and (await find_by_idempotency_key(api.db, body.idempotency_key)) is not None:
         return None
-    return (await create_conversation(api.db, title=body.title)).conversation_id
+    title = body.title or named_set(api, body.agent_set).title
+    return (await create_conversation(api.db, title=title)).conversation_id
 
 
 async def use_copilot_agent(api: Api, *, session_id: str, body: UseCopilotAgent) -> Answer:
