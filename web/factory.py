@@ -30,6 +30,8 @@ from web.routes import Api, Door, ask, blueprint_of
 from web.settings import WebSettings
 from web.slowclients import SlowClients
 from web.sockets import Live, install_sockets
+from web.studiopages import studio_blueprint
+from web.studioviews import StudioViews
 from web.subscriptions import Subscriptions
 from web.turns import Turns
 from web.views import StoreViews
@@ -136,6 +138,7 @@ def _add_routes(web: Web, redact: Callable[[str], str]) -> None:
     for name, operations in BLUEPRINTS.items():
         web.app.register_blueprint(blueprint_of(name, operations, web.door))
     web.app.register_blueprint(pages_blueprint(StoreViews(web.door.api, web.bridge)))
+    web.app.register_blueprint(studio_blueprint(StudioViews(web.door.api, web.bridge)))
 
     @web.app.get(openapi.PATH)
     def openapi_document() -> Response:

@@ -30,6 +30,7 @@ from web.copilotagents import (
     saved_shape,
     versions_of,
 )
+from web.dryruns import DryRunResult, dry_run_of
 from web.lookup import Known, get_known
 from web.problems import refused
 from web.queries import CopilotAgentsQuery
@@ -185,6 +186,11 @@ async def dry_run_copilot_agent(api: Api, *, body: DryRun) -> Answer:
     return Answer(await begin_fork(api, body.session_id, fork, first_input=first, stop_on_done=True), 202)
 
 
+async def show_copilot_dry_run(api: Api, *, session_id: str) -> Answer:
+    """What came of a dry run, by its fork. `step` is null until the turn is stored."""
+    return Answer(await dry_run_of(api, await get_known(api.db, SessionId(session_id))))
+
+
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +327,15 @@ OPERATIONS = (
         body=DryRun,
         problems=(404, 409),
         enqueues=True,
+    ),
+    Operation(
+        "GET",
+        "/api/copilot/dry-runs/{session_id}",
+        show_copilot_dry_run,
+        _TAG,
+        "Show what came of a dry run",
+        One(DryRunResult),
+        problems=(404,),
     ),
     Operation(
         "POST",

@@ -63,7 +63,7 @@ def web(tmp_path: Path) -> Iterator[Web]:
     made.close()
 
 
-def saving(definition: Any = COACH, based_on: int = 0, **more: Any) -> dict[str, Any]:
+def saving(definition: Any = COACH, based_on: Any = 0, **more: Any) -> dict[str, Any]:
     return {"agent_set": "sales_call", "definition": definition, "based_on": based_on, **more}
 
 
