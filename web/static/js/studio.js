@@ -27,6 +27,9 @@ let read = {}; // {value, places} of the text, or {mistake}
 let mistakes = null; // null while nobody has checked
 
 const isChanged = () => editor.value !== shown;
+/** The id in the definition: another one than the agent's is a new agent, whose first version it is. */
+const ownId = () => read.value?.id;
+const isNewAgent = () => typeof ownId() === "string" && ownId() !== "" && ownId() !== chosen.agent_id;
 
 function readEditor() {
   try {
@@ -70,18 +73,23 @@ function draft() {
   }
 }
 
-function restoreDraft() {
+function begin() {
   const kept = draft();
-  if (typeof kept?.text !== "string" || kept.text === shown) return;
+  if (typeof kept?.text !== "string" || kept.text === shown) return edited();
   basedOn = kept.basedOn;
   put(kept.text, { isDraft: true });
   one("[data-restored]").hidden = false;
   if (basedOn !== newestVersion()) showConflict();
+  return undefined;
 }
 
 function showUnsaved() {
   one("[data-unsaved]").hidden = !isChanged();
-  setText(one("[data-next]"), String(basedOn + 1));
+  setText(one("[data-submit]"), isNewAgent() ? `Save as new agent ${ownId()}` : `Save as version ${basedOn + 1}`);
+  if (read.value) {
+    setText(one("#agent-name"), String(read.value.name || ownId() || "(no name)"));
+    setText(one("[data-id]"), isNewAgent() ? `${ownId()} (new)` : String(ownId() ?? ""));
+  }
   for (const link of all("[data-agent]")) {
     const mark = one("[data-draft]", link);
     const isHere = link.dataset.agent === `${chosen.agent_set}/${chosen.agent_id}`;
@@ -217,7 +225,8 @@ function mistakeRow(mistake) {
     showPane(proseLine ? "text" : "json");
     goToLine(proseLine ? prose : editor, proseLine ?? line);
   };
-  return h("li", {}, h("button", { type: "button", class: "link", click: go }, field || "The whole"), h("span", { class: "num muted" }, where), h("span", {}, message));
+  const name = field || (read.mistake ? "JSON" : "The whole");
+  return h("li", {}, h("button", { type: "button", class: "link", click: go }, name), " ", h("span", { class: "num muted" }, where), " ", h("span", {}, message));
 }
 
 // --- what it would do ----------------------------------------------------------------------------------------------------------
@@ -270,24 +279,42 @@ const wordsOf = (problem) => [problem.message, ...(problem.errors ?? []).map(({ 
 // --- saving ------------------------------------------------------------------------------------------------------------------
 
 const newestVersion = () => known[0]?.version ?? 0;
-const versionsPath = () => `/api/copilot/agents/${encodeURIComponent(chosen.agent_id)}/versions`;
+const versionsPath = (id = chosen.agent_id) => `/api/copilot/agents/${encodeURIComponent(id)}/versions`;
 
 async function save() {
   const wrong = one("[data-save-error]");
   const text = editor.value;
   const note = one("[data-note]");
+  const isAnother = isNewAgent();
   setText(wrong, "");
-  const body = { agent_set: chosen.agent_set, definition: read.value, based_on: basedOn, note: note.value.trim() || null, saved_by: one("[data-name]").value.trim() || null };
+  const body = { agent_set: chosen.agent_set, definition: read.value, based_on: isAnother ? 0 : basedOn, note: note.value.trim() || null, saved_by: one("[data-name]").value.trim() || null };
   try {
-    const saved = await ask("POST", versionsPath(), body);
+    const saved = await ask("POST", versionsPath(isAnother ? ownId() : undefined), body);
+    if (isAnother) return goToAgent(saved.agent_id);
     known = [saved, ...known];
     note.value = "";
     took(saved, text);
     say(`Saved as version ${saved.version}`);
   } catch (problem) {
-    if (problem.status === 409) await meanwhile();
+    if (problem.status === 409 && !isAnother) await meanwhile();
     else setText(wrong, wordsOf(problem));
   }
+  return undefined;
+}
+
+/** A new agent has a page of its own; the agent that it was made from is as it was. */
+function goToAgent(id) {
+  put(shown);
+  const search = { agent_set: chosen.agent_set, agent_id: id, session_id: session?.session_id ?? "" };
+  location.assign(`/copilot/studio?${new URLSearchParams(search)}`);
+}
+
+const STARTER = { id: "my_agent", name: "My agent", trigger_config: { mode: "turn_based", cooldown: 15 }, model_config: { context_turns: 6 }, output_format: "default", text: "You listen to a conversation. Say what would help now, in one short sentence." };
+
+function beginAnother() {
+  put(pretty(STARTER), { isDraft: true });
+  goToLine(editor, 2);
+  say("A new agent: give it an id of its own");
 }
 
 /** A saved version is the one to go on from; what was typed meanwhile stays typed. */
@@ -395,7 +422,7 @@ function settle() {
   allow(one("[data-submit]"), amiss || (isNewest ? "This is the newest version." : ""));
   allow(one("[data-dry]"), session ? amiss : "Choose a session first.");
   const inSession = !session ? "Choose a session first." : session.ended ? "The session has ended." : "";
-  allow(one("[data-use]"), inSession || (isNew ? "Save it first." : isChanged() ? "Save it first: a session uses a version." : ""));
+  allow(one("[data-use]"), inSession || (isNew || isNewAgent() ? "Save it first." : isChanged() ? "Save it first: a session uses a version." : ""));
 }
 
 function showVersion() {
@@ -447,6 +474,7 @@ function wire() {
   prose.addEventListener("input", proseEdited);
   one("[data-studio]").addEventListener("keydown", onKeys);
   one("[data-discard]").addEventListener("click", discard);
+  one("[data-another]").addEventListener("click", beginAnother);
   versions.addEventListener("change", showVersion);
   one("[data-session]").addEventListener("change", (event) => event.target.form.submit());
   one("[data-save]").addEventListener("submit", (event) => {
@@ -463,6 +491,5 @@ name.value = localStorage.getItem(MY_NAME) ?? "";
 name.addEventListener("change", () => localStorage.setItem(MY_NAME, name.value.trim()));
 if (chosen) {
   wire();
-  edited();
-  restoreDraft();
+  begin();
 }
