@@ -13,6 +13,7 @@ from bench.history import history
 from bench.latency import latency, live
 from bench.scaling import scaling
 from bench.searching import search_figures
+from bench.segments import segments
 from bench.throughput import throughput
 from bench.tokens import tokens
 from bench.waiting import waiting
@@ -24,6 +25,8 @@ FIGURES: dict[str, Callable[[], Awaitable[None]]] = {
     "live": lambda: live(200),
     "tokens": lambda: tokens(300, 1),
     "tokens-50": lambda: tokens(300, 50),
+    "segments": lambda: segments(60, 1),
+    "segments-20": lambda: segments(20, 20),
     "search": lambda: search_figures(1_000_000),
     "history": lambda: history(1_000_000),
     "waiting": lambda: waiting(10_000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monikers.copilot.agent import DEFAULT_MODEL, AgentConfig, BaseAgent
+from monikers.copilot.agentsets import load_set, load_transcript, set_names, transcript_names
 from monikers.copilot.approval import ApprovalPort, HeldInsight
 from monikers.copilot.blackboard import Blackboard
 from monikers.copilot.board import Board
@@ -12,6 +13,7 @@ from monikers.copilot.costs import Usage
 from monikers.copilot.dynamic import DynamicAgent
 from monikers.copilot.engine import AgentEngine
 from monikers.copilot.errors import AgentConfigurationError, ReadOnlyError
+from monikers.copilot.formats import output_schema
 from monikers.copilot.frozen import plain
 from monikers.copilot.limits import RateLimit
 from monikers.copilot.llm import LLMClient, LLMResult
@@ -26,6 +28,7 @@ from monikers.copilot.models import (
 )
 from monikers.copilot.records import Event, Fact
 from monikers.copilot.routing import Skip
+from monikers.copilot.templates import PromptTemplateError
 from monikers.copilot.tracing import StructuredLogTracer
 from monikers.copilot.turnrecord import PhaseRecord, TurnRecord
 from monikers.copilot.versions import Version, VersionedAgent
@@ -55,6 +58,7 @@ __all__ = [
     "LLMClient",
     "LLMResult",
     "PhaseRecord",
+    "PromptTemplateError",
     "RateLimit",
     "ReadOnlyError",
     "Skip",
@@ -65,5 +69,10 @@ __all__ = [
     "Usage",
     "Version",
     "VersionedAgent",
+    "load_set",
+    "load_transcript",
+    "output_schema",
     "plain",
+    "set_names",
+    "transcript_names",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from monikers.copilot.clock import Clock, MachineClock
@@ -22,7 +21,7 @@ from monikers.copilot.models import (
     InsightType,
     TriggerType,
 )
-from monikers.copilot.running import Evaluation, evaluating, evaluation_of
+from monikers.copilot.running import Evaluation, evaluating, evaluation_of, own_copy
 from monikers.copilot.sessions import AgentSlot, Moment, Sessions
 from monikers.copilot.telling import Teller
 
@@ -121,6 +120,8 @@ class BaseAgent(ABC):
 
     @private_state.setter
     def private_state(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict):
+            raise TypeError(f"private_state of {self.config.id!r} is a {type(state).__name__}: it has to be a dict")
         evaluation = evaluation_of(self)
         if evaluation is None:
             self._initial_state = state
@@ -157,10 +158,15 @@ class BaseAgent(ABC):
     def begin(self, session_slot: AgentSlot, moment: Moment) -> Evaluation:
         """Claim the start of an evaluation: from now on the cooldown runs, whatever becomes of it."""
         kept = self._initial_state if session_slot.private_state is None else session_slot.private_state
-        evaluation = Evaluation(self, deepcopy(kept) if kept else {}, self._last_start(session_slot))
+        evaluation = Evaluation(self, own_copy(kept) if kept else {}, self._last_start(session_slot))
         session_slot.claim(moment, self._resets)
         self._last_run_time = moment.wall
         return evaluation
+
+    def keep(self, session_slot: AgentSlot, evaluation: Evaluation) -> None:
+        """Keep the private memory of an evaluation that succeeded, unless there was none and is none."""
+        if evaluation.private_state or session_slot.private_state or self._initial_state:
+            session_slot.private_state = evaluation.private_state
 
     def _last_start(self, session_slot: AgentSlot) -> float:
         return self._last_run_time if session_slot.resets < self._resets else float(session_slot.started_wall)
@@ -196,7 +202,7 @@ class BaseAgent(ABC):
         try:
             with evaluating(evaluation):
                 response = await self.evaluate(context)
-            slot.private_state = evaluation.private_state
+            self.keep(slot, evaluation)
         except Exception as error:
             self.logger.warning("%s failed and gives an ERROR insight instead: %r", name, error)
             teller.tell("on_agent_error", name, error)
@@ -244,7 +250,15 @@ class BaseAgent(ABC):
 
     def error_insight(self, error: BaseException) -> AgentInsight:
         """What people see when this agent failed."""
-        text = f"{self.config.name} failed: {str(error) or type(error).__name__}"
+        text = f"{self.config.name} failed: {_words_of(error) or type(error).__name__}"
         insight = self.create_insight(text[:MAX_ERROR_CHARS], InsightType.ERROR)
         insight.metadata = {"exception_type": type(error).__name__}
         return insight
+
+
+def _words_of(error: BaseException) -> str:
+    """What an error says, as text that any encoding takes; nothing if its own code fails."""
+    try:
+        return str(error).encode("utf-8", "replace").decode()
+    except Exception:
+        return ""

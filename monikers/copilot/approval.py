@@ -1,13 +1,13 @@
 """Insights that a person has to agree to before anybody is shown them.
 
 The engine holds them and tells the host's port; the host puts the question to a person and brings the decision back
-with `AgentEngine.decide`. What is held is lost with the process: a host that must not lose it stores what its port is
-told.
+with `AgentEngine.decide`. What is held is lost with the process, unless the host keeps what `export_session` gives.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +46,14 @@ class Holding:
         self._held[held.held_id] = held
         if len(self._held) > self._most:
             self._held.popitem(last=False)
+
+    def take_up(self, session_id: str, waited: Iterable[HeldInsight]) -> None:
+        """Hold of a session what waited before a restart, and nothing else. An id that another session's insight has is
+        left out."""
+        self.forget(session_id)
+        for held in waited:
+            if held.held_id not in self._held:
+                self.hold(held)
 
     def take(self, held_id: str) -> HeldInsight | None:
         """Let go of an insight; None if it is not held, because it was decided about already or forgotten."""

@@ -17,6 +17,7 @@ from monikers.copilot.llm import LLMClient
 from monikers.copilot.models import AgentContext, AgentInsight, AgentResponse, TriggerType
 from monikers.copilot.registry import Registry
 from monikers.copilot.routing import Conditions, Router
+from monikers.copilot.sessionjson import held_of, session_json, take_up
 from monikers.copilot.sessions import MAX_SESSIONS, Moment, Sessions
 from monikers.copilot.settling import Abandoned
 from monikers.copilot.telling import CALLBACK_TIMEOUT_S, Teller
@@ -236,13 +237,33 @@ class AgentEngine:
         return self._sessions.end(session_id)
 
     def export_session(self, session_id: str) -> dict[str, Any]:
-        """What of a session has to survive a restart beside its board, as JSON; empty for one that is not known."""
-        session = self._sessions.known(session_id)
-        return {} if session is None else session.to_dict(Moment.of(self._clock))
+        """What of a session has to survive a restart beside its board, as JSON; empty for one that is not known.
 
-    def import_session(self, session_id: str, data: Mapping[str, Any]) -> None:
-        """Go on with a session as `export_session` described it; the time in between counts towards cooldowns."""
-        self._sessions.get(session_id).restore(data, Moment.of(self._clock))
+        The turn counter; for each agent its last start, the starts that its rate limit counts, what it said within
+        `insight_window`, its usage, its private memory; the insights that wait for a person.
+        """
+        session = self._sessions.known(session_id)
+        if session is None:
+            return {}
+        configs = [agent.serving(session_id).config for agent in self.agents]
+        return session_json(
+            session,
+            self._holding.of(session_id),
+            Moment.of(self._clock),
+            window_s=self.insight_window,
+            limits={config.id: config.rate_limit for config in configs if config.rate_limit is not None},
+        )
+
+    def import_session(self, session_id: str, data: Any) -> None:
+        """Go on with a session as `export_session` described it, in place of what is known of it; the time in between
+        counts. Held insights keep their ids, and the port for approvals is not told of them again.
+
+        Never raises, whatever the data is: what is malformed is left out, and nothing of nothing is taken up.
+        """
+        if not isinstance(data, Mapping) or not data:
+            return
+        take_up(self._sessions.get(session_id), data, Moment.of(self._clock))
+        self._holding.take_up(session_id, held_of(data, session_id))
 
     def usage(self, session_id: str, agent_id: str | None = None) -> Usage:
         """What the model calls of a session used, of one agent or of all."""

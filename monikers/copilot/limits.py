@@ -19,8 +19,12 @@ class RateLimit:
 
     def allows(self, starts: Sequence[float], now: float) -> bool:
         """Whether one more start now stays within the limit."""
-        return sum(now - start < self.per_s for start in starts) < self.runs
+        return len(self.counted(starts, now)) < self.runs
+
+    def counted(self, starts: Sequence[float], now: float) -> list[float]:
+        """The starts that still count."""
+        return [start for start in starts if now - start < self.per_s]
 
     def remembered(self, starts: Sequence[float], now: float) -> list[float]:
         """The starts that still count, with one now."""
-        return [*(start for start in starts if now - start < self.per_s), now]
+        return [*self.counted(starts, now), now]

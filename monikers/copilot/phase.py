@@ -81,10 +81,10 @@ class AgentRun:
     ) -> None:
         if self._is_let_go:
             return
-        self.is_over = True
         self.response, self.error = response, error
         self.duration_s = self._clock.monotonic() - self._began
         over(self)
+        self.is_over = True  # not before: what `over` raises is raised by the phase
 
 
 async def run_all(

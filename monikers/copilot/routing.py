@@ -7,12 +7,14 @@ agent twice.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from monikers.copilot.agent import BaseAgent
+from monikers.copilot.agent import AgentConfig, BaseAgent
 from monikers.copilot.board import Board
+from monikers.copilot.errors import AgentConfigurationError
 from monikers.copilot.groups import Groups
 from monikers.copilot.models import AgentContext, TriggerType
 from monikers.copilot.registry import subscribes
@@ -41,6 +43,8 @@ class Skip(StrEnum):
     COOLDOWN = "cooldown"
     RATE_LIMIT = "rate_limit"
     CONDITIONS = "conditions_not_met"
+    #: what was put into its configuration after it was made cannot be understood
+    MISCONFIGURED = "misconfigured"
 
 
 class Asked(NamedTuple):
@@ -100,18 +104,23 @@ class Router:
     def due(self, agents: Iterable[BaseAgent], asked: Asked, skipped: Skipped) -> list[Due]:
         """The agents that are asked now, in the order of registration; `skipped` is told of each other one.
 
-        In phase 2 only subscribers of the events count as candidates.
+        In phase 2 only subscribers of the events count as candidates. An agent whose configuration makes no sense costs
+        only itself.
         """
         found = []
         for order, registered in enumerate(agents):
-            agent = registered.serving(asked.context.session_id)
-            if asked.phase > 1 and not _is_woken(agent, asked):
-                continue
-            reason = self._reason(agent, asked)
-            if reason is None:
-                found.append(_claimed(agent, order, asked))
-            else:
-                skipped(agent, reason)
+            try:
+                agent = registered.serving(asked.context.session_id)
+                if asked.phase > 1 and not _is_woken(agent, asked):
+                    continue
+                reason = self._reason(agent, asked)
+                if reason is None:
+                    found.append(_claimed(agent, order, asked))
+                    continue
+            except Exception as error:
+                _log.warning("%r cannot be asked: correct its configuration: %s", registered.config.id, error)
+                agent, reason = registered, Skip.MISCONFIGURED
+            skipped(agent, reason)
         return found
 
     def _reason(self, agent: BaseAgent, asked: Asked) -> Skip | None:
@@ -163,8 +172,20 @@ def _is_silence_too_short(agent: BaseAgent, asked: Asked) -> bool:
 
 
 def _claimed(agent: BaseAgent, order: int, asked: Asked) -> Due:
+    _check(agent.config)
     slot = asked.session.slot(agent.config.id)
     evaluation = agent.begin(slot, asked.moment)
     if agent.config.rate_limit is not None:
         slot.starts = agent.config.rate_limit.remembered(slot.starts, asked.moment.monotonic)
     return Due(agent, (agent.config.priority, order), slot, evaluation)
+
+
+def _check(config: AgentConfig) -> None:
+    """Raise `AgentConfigurationError` for what would fail later, in the middle of the turn of all."""
+    if not isinstance(config.name, str):
+        raise AgentConfigurationError(f"the name of {config.id!r} is {config.name!r}: give it a text")
+    for field, number in (("priority", config.priority), ("timeout", config.timeout)):
+        if number is None and field == "timeout":
+            continue
+        if not isinstance(number, int | float) or math.isnan(number):
+            raise AgentConfigurationError(f"{field} of {config.id!r} is {number!r}: give it a number")

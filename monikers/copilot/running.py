@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,22 @@ class Evaluation:
 
 
 _CURRENT: ContextVar[Evaluation | None] = ContextVar("evaluation", default=None)
+
+
+def own_copy(private_state: dict[str, Any]) -> dict[str, Any]:
+    """A copy of an agent's private memory; what cannot be copied, a lock or a connection, is in it as it is. Never
+    raises."""
+    try:
+        return deepcopy(private_state)
+    except Exception:
+        return {key: _copied_or_itself(value) for key, value in private_state.items()}
+
+
+def _copied_or_itself(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:
+        return value
 
 
 def evaluation_of(agent: object) -> Evaluation | None:

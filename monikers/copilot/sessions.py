@@ -7,8 +7,7 @@ Kept for a bounded number of sessions: the one that was idle longest is forgotte
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -93,27 +92,6 @@ class Session:
         """The number of the turn that begins: the host's if it counts, else one more than before."""
         self.turns = self.turns + 1 if counted is None else counted
         return self.turns
-
-    def to_dict(self, moment: Moment) -> dict[str, Any]:
-        """What has to survive a restart, as JSON: the counter, and for each agent its last start and private memory."""
-        return {
-            "turns": self.turns,
-            "age_s": moment.monotonic - self.began,
-            "agents": {
-                agent_id: {"started_at": slot.started_wall, "private_state": slot.private_state}
-                for agent_id, slot in self.agents.items()
-            },
-        }
-
-    def restore(self, data: Mapping[str, Any], moment: Moment) -> None:
-        """Take over what `to_dict` gave; time that passed since counts towards cooldowns."""
-        self.turns = int(data.get("turns", 0))
-        self.began = moment.monotonic - float(data.get("age_s", 0.0))
-        for agent_id, kept in data.get("agents", {}).items():
-            slot = self.slot(agent_id)
-            slot.started_wall = float(kept.get("started_at", 0.0))
-            slot.started = moment.monotonic - max(moment.wall - slot.started_wall, 0.0) if slot.started_wall else _NEVER
-            slot.private_state = deepcopy(kept.get("private_state"))
 
 
 class Sessions:

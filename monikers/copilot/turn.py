@@ -83,8 +83,8 @@ class Turn:
         self._trigger, self._metadata, self._allowed = trigger, metadata, allowed
         self._moment = Moment.of(self._clock)
         self._began = self._timer.monotonic()
-        self._begin()
         try:
+            self._begin()
             await self._phase(1, _names(self._events) if trigger is TriggerType.EVENT else ())
             if self._rules.max_phases > 1 and (woken := self._woken_by()):
                 await self._phase(2, woken)
@@ -123,7 +123,7 @@ class Turn:
             metadata=self._metadata,
             turn_count=self._turn_count,
             initial=self._board.snapshot(),
-            agent_configs=[agent.description() for agent in self._agents],
+            agent_configs=[_described(agent) for agent in self._agents],
         )
 
     def _end(self) -> AgentResponse:
@@ -236,7 +236,7 @@ class Turn:
             )
         else:
             found, response = taker.taken(agent, run.due.place, run.response), run.response
-            slot.private_state = run.due.evaluation.private_state
+            agent.keep(slot, run.due.evaluation)
             if isinstance(response, AgentResponse):
                 response.source_agent_id = found.agent_id
         if found.usage:
@@ -272,6 +272,13 @@ class Turn:
             for event in emitted:
                 self._board.emit_event(event)
             self._take_up(self._board.events[len(self._board.events) - len(emitted) :])
+
+
+def _described(agent: BaseAgent) -> dict[str, Any]:
+    try:
+        return agent.description()
+    except Exception as error:  # an agent's own code: the trace goes without it
+        return {"kind": type(agent).__qualname__, "id": agent.config.id, "error": type(error).__name__}
 
 
 def _names(events: Iterable[Event]) -> list[str]:

@@ -101,6 +101,7 @@ CONFIGS: dict[str, Callable[[str], dict[str, Any]]] = {
     "summarize": lambda text: {"path": "notes.md"},
     "research": lambda text: {"question": text, "documents": [{"path": "notes.md", "title": text[:80]}]},
     "prompted": lambda text: {},
+    "copilot": lambda text: {"agents": [{"name": "Listener", "text": "Listen.", "trigger_config": {"cooldown": 0}}]},
 }
 
 
@@ -111,6 +112,8 @@ async def prompts_of(name: str, said: dict[str, Any]) -> list[str]:
     files = FakeFiles({"notes.md": said.get("file", "# Notes\n\nWells are deep.")})
     ctx = FakeCtx(config, task=said.get("task", "wells"), llm=FakeModel(model), files=files)
     heard = {key: said[key] for key in ("inputs", "guidance") if key in said}
+    if name == "copilot":  # it asks when somebody has spoken
+        heard.setdefault("inputs", (StepInput(text="hi"),))
     token, state = moniker.first_step, dict[str, Any]()
     for number in range(4):
         ctx.iteration, ctx.records = number, {}

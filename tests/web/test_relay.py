@@ -27,10 +27,11 @@ from store import (
     upsert_agent_state,
 )
 from store.agent_events import AgentEvent, append_event
-from store.agent_steps import raise_fences
+from store.agent_steps import StepStatus, raise_fences
 from store.ids import ConversationId, SessionId, StepId, WorkerId
 from store.lanes import LaneId
 from store.leases import activate_leases, add_leases, claim_leases, list_leases
+from store.messages import messages_of, messages_of_step
 from tests.support import examples
 from tests.web.kit import gathered, opener, state, step
 from web.delivery import Sent
@@ -233,6 +234,45 @@ def test_every_room_gets_its_kinds(relay: Relay, db: TenantStore, run: Run) -> N
     )
     contexts = {sent.room.name: sent.data["context"] for sent in events if sent.event == "state"}
     assert contexts == {"session:s1": {"seen": 1}, "conversation:c1": None, "sessions": None}
+
+
+def _told(number: int, **fields: Any) -> dict[str, Any]:
+    return {"insight_id": f"s1:0:1.1.a.{number}", "content": f"Advice {number}.", "expiry": 20, **fields}
+
+
+def test_insights_reach_the_rooms_of_session_and_thread(relay: Relay, db: TenantStore, run: Run) -> None:
+    run(create_conversation(db, conversation_id=ConversationId("c1")))
+    run(add_participant(db, ConversationId("c1"), session_id=SessionId("s1")))
+    early = AgentEvent("e1", db.clock.now(), SessionId("s1"), 0, 0, "insight", _told(1))
+    run(append_event(db, early))
+    run(append_event(db, AgentEvent("e2", db.clock.now(), SessionId("s1"), 0, 1, "insight", {"content": "no id"})))
+    run(append_event(db, AgentEvent("e3", db.clock.now(), SessionId("s2"), 0, 0, "insight", _told(9))))
+    taken = step("s1", 0, text=None, data={"insights": [_told(1), _told(2, status="held"), "junk"]})
+    run(append_agent_step(db, taken))
+    run(messages_of(db).append_all(messages_of_step(taken, ConversationId("c1"))))
+    events = run(relay.poll({S1, THREAD})).events
+    seen = [
+        (sent.room.name, sent.data["insight_id"], sent.data["stored"]) for sent in events if sent.event == "insight"
+    ]
+    first, second = _told(1)["insight_id"], _told(2)["insight_id"]
+    assert sorted(seen) == sorted(
+        [
+            (room.name, one, stored)
+            for room in (S1, THREAD)
+            for one, stored in ((first, False), (first, True), (second, True))
+        ]
+    )
+    sent = next(sent.data for sent in events if sent.event == "insight" and sent.data["stored"])
+    assert (sent["session_id"], sent["iteration"], sent["status"]) == ("s1", 0, "shown")
+    assert (sent["created_at"], sent["expires_at"]) == ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:20.000000Z")
+    posted = [sent.data for sent in events if sent.event == "message"]
+    assert [(one["event_type"], one["text"]) for one in posted] == [("insight", "Advice 1."), ("insight", "Advice 2.")]
+    assert not [sent for sent in events if sent.event == "token"]
+
+
+def test_a_step_that_failed_tells_no_insight(relay: Relay, db: TenantStore, run: Run) -> None:
+    run(append_agent_step(db, step("s1", 0, status=StepStatus.ERROR, error="why", data={"insights": [_told(1)]})))
+    assert [sent.event for sent in run(relay.poll({S1})).events] == ["step"]
 
 
 def test_live_text_of_an_owner_that_was_replaced_is_not_sent(relay: Relay, db: TenantStore, run: Run) -> None:

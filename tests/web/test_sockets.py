@@ -135,6 +135,47 @@ async def _write(db: TenantStore, total: int) -> None:
         await append_agent_step(db, step("busy", n))
 
 
+async def test_segments_are_stored_in_their_order(site: Site, client: Client, db: TenantStore) -> None:
+    await asyncio.to_thread(post, site.served, "/api/conversations", {"conversation_id": "call"}, 201)
+    await upsert_agent_state(db, [state("listener")])
+    await asyncio.to_thread(post, site.served, "/api/conversations/call/participants", {"session_id": "listener"}, 201)
+    said = [{"conversation_id": "call", "speaker": "ANN", "text": f"{n} 😀", "timestamp": n} for n in range(8)]
+    answers = await asyncio.gather(*[client.ask("segment", one) for one in said])
+    assert all(answer["ok"] for answer in answers), answers
+    stored = await asyncio.to_thread(get, site.served, "/api/conversations/call/messages")
+    assert [one["text"] for one in stored["items"]] == [one["text"] for one in said]
+    assert stored["items"][3]["data"] == {"segment": {"speaker": "ANN", "timestamp": 3, "is_final": True}}
+    assert [one["message_id"] for one in stored["items"]] == [answer["message_id"] for answer in answers]
+    assert [len(answer["action_ids"]) for answer in answers] == [1] * len(said)
+
+
+async def test_a_segment_with_a_key_is_stored_once(site: Site, client: Client) -> None:
+    await asyncio.to_thread(post, site.served, "/api/conversations", {"conversation_id": "twice"}, 201)
+    said = {"conversation_id": "twice", "speaker": "ANN", "text": "Hello.", "idempotency_key": "k1"}
+    first, second = await client.ask("segment", said), await client.ask("segment", said)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (None, 400),
+        ("Hello.", 400),
+        ([], 400),
+        ({"text": "Hello.", "speaker": "ANN"}, 400),
+        ({"conversation_id": "call", "text": "Hello."}, 400),
+        ({"conversation_id": "call", "speaker": "ANN", "text": "Hello.", "timestamp": -1}, 400),
+        ({"conversation_id": "call", "speaker": "ANN", "text": "Hello.", "data": {}}, 400),
+        ({"conversation_id": "../x", "speaker": "ANN", "text": "Hello."}, 400),
+        ({"conversation_id": "nobody here", "speaker": "ANN", "text": "Hello."}, 404),
+    ],
+)
+async def test_a_segment_that_cannot_be_taken_is_answered(client: Client, said: Any, status: int) -> None:
+    answer = await client.ask("segment", said)
+    assert (answer["ok"], answer["error"]["status"]) == (False, status)
+    assert (await client.ask("subscribe", {"topic": "queue"}))["ok"], "the connection lives on"
+
+
 async def test_each_client_hears_its_own_rooms_only(site: Site, client: Client, db: TenantStore) -> None:
     other = await Client(site.served.url).connect()
     await client.ask("subscribe", {"session_id": "mine"})

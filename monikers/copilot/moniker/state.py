@@ -15,6 +15,8 @@ from monikers.words import KEPT_GUIDANCE
 from runtime.contract import Json, MonikerInputError
 
 MAX_HELD = 100
+#: of the transcript that is kept; every step stores it
+MAX_TRANSCRIPT_CHARS = 200_000
 
 
 class CopilotState(BaseModel):
@@ -85,7 +87,7 @@ class CopilotState(BaseModel):
     def say(self, segment: TranscriptSegment, moment: datetime, kept: int) -> None:
         """Put a segment at the end; an unfinished one of the same speaker makes room for it."""
         before = [one for one in self.segments if one.is_final or one.speaker != segment.speaker]
-        self.segments = [*before, segment][-kept:]
+        self.segments = _newest([*before, segment][-kept:])
         self.began_at = self.began_at or moment
         self.spoke_at = moment
         self.heard = []
@@ -99,3 +101,14 @@ class CopilotState(BaseModel):
         found = next((one for one in self.held if one["insight_id"] == insight_id), None)
         self.held = [one for one in self.held if one is not found]
         return found
+
+
+def _newest(segments: list[TranscriptSegment]) -> list[TranscriptSegment]:
+    """As many from the end as may be kept, and always the last."""
+    left, found = MAX_TRANSCRIPT_CHARS, 0
+    for segment in reversed(segments):
+        left -= len(segment.text)
+        if left < 0 and found:
+            break
+        found += 1
+    return segments[-found:]

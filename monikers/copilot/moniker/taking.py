@@ -23,7 +23,11 @@ from monikers.copilot.turnrecord import TurnRecord
 from runtime.contract import Clock, Ctx, Json, MonikerError
 from runtime.guard.port import Channel
 
+#: items of a queue on the board; the oldest are dropped beyond that many
+MAX_QUEUED = 1_000
 _LIVE = "insight"
+#: whoever may write to the thread can send one: it is data in the prompt, as what the others say is
+_WISH = "A wish of the person you work for: {}"
 _HELD = "held"
 
 
@@ -120,10 +124,17 @@ class Table:
             self._state.turn += 1
         for number, ask in enumerate(asks, start=1):
             await self._take_one(number, ask, taken)
+        self._drop_oldest()
         self._state.board = self.board.to_dict()
         self._state.engine = self.engine.export_session(self._ctx.session_id)
         self._state.engine.pop(_HELD, None)  # the state keeps them as people see them
         return taken
+
+    def _drop_oldest(self) -> None:
+        """A queue that nobody takes from does not grow for ever: each step stores it."""
+        for queue in self.board.queues.values():
+            if len(queue) > MAX_QUEUED:
+                del queue[:-MAX_QUEUED]
 
     async def _take_one(self, number: int, ask: Ask, taken: Taken) -> None:
         ctx, name = self._ctx, f"{number}"
@@ -167,13 +178,13 @@ class Table:
 
     def _context(self) -> AgentContext:
         config, state = self._ctx.config, self._state
-        words = "\n".join(filter(None, [config.user_context, *state.guidance]))
+        wishes = [_WISH.format(words) for words in state.guidance]
         return AgentContext(
             session_id=self._ctx.session_id,
             recent_segments=state.segments,
             blackboard=self.board,
-            rag_docs=config.rag_docs,
-            user_context=words or None,
+            rag_docs=[*config.rag_docs, *wishes],
+            user_context=config.user_context or None,
             language_directive=config.language_directive or None,
             turn_count=state.turn,
             agent_config_overrides={**config.overrides, **state.overrides},

@@ -115,7 +115,7 @@ class Told:
             "events": [event.name for event in found.events],
             **dict(_written(found)),
             "failed": found.failed or "error_category" in found.debug_info,
-            "usage": plain(found.usage),
+            "usage": _usage(found.usage),
         }
 
     def _name_of(self, agent_id: str) -> str:
@@ -145,3 +145,9 @@ def _written(found: Findings) -> Iterator[tuple[str, Any]]:
 
 def _fact(fact: Fact) -> Json:
     return {"type": fact.type, "key": fact.key, "value": plain(fact.value), "confidence": fact.confidence}
+
+
+def _usage(told: Mapping[str, Any]) -> Json:
+    """What a run used; who would have been asked, had anybody, is no part of it."""
+    usage: Json = plain(told)
+    return usage if usage.get("calls") else {name: value for name, value in usage.items() if name != "model"}

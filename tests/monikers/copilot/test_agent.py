@@ -93,6 +93,18 @@ async def test_an_agent_may_write_its_own_process() -> None:
     assert agent.runs == 1
 
 
+@pytest.mark.parametrize("state", [None, [1], "x", 5])
+async def test_private_state_is_a_dict(state: Any) -> None:
+    def odd(agent: Any, context: Any) -> None:
+        agent.private_state = state
+
+    agent = Scripted("agent", odd)
+    with pytest.raises(TypeError, match=r"private_state of 'agent' is a .*: it has to be a dict"):
+        agent.private_state = state
+    response = await engine_of(agent, Scripted("other", lambda a, c: says(a))).process_turn(context_of())
+    assert [insight.type for insight in response.insights] == [InsightType.ERROR, InsightType.SUGGESTION]
+
+
 def test_an_error_without_words_is_named_by_its_kind() -> None:
     insight = Scripted("agent").error_insight(KeyError())
     assert insight.content == "agent failed: KeyError"

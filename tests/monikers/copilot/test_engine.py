@@ -186,7 +186,10 @@ async def test_usage_is_counted_by_agent_and_session() -> None:
     assert engine.usage("none") == {}
 
 
-@pytest.mark.parametrize("told", [None, "no", [1], {"x": "no", "y": float("nan"), "z": True, "w": float("-inf")}])
+@pytest.mark.parametrize(
+    "told",
+    [None, "no", [1], {"x": "no", "y": float("nan"), "z": True, "w": float("-inf")}, {"x": 10**400, "y": 1e300}],
+)
 def test_what_is_no_number_is_not_counted(told: Any) -> None:
     usage = Usage(x=1)
     usage.add(told)

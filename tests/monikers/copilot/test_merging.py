@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from monikers.copilot import AgentResponse, Blackboard, Event, Fact
+from monikers.copilot import AgentInsight, AgentResponse, Blackboard, Event, Fact
 from monikers.copilot.findings import Findings
 from monikers.copilot.merging import merge
 from tests.monikers.copilot.agents import Scripted, answering, context_of, engine_of, says
@@ -174,6 +175,148 @@ async def test_a_malformed_field_costs_that_field(name: str, value: Any, caplog:
     }
     lost: dict[str, Any] = {"insights": [], "events": [], "facts": []}
     assert kept == {**whole, **({name: lost.get(name)} if name in whole else {})}
+
+
+def beside(good: type[BaseModel], **fields: Any) -> Any:
+    """A record that was made past its checks."""
+    return good.model_construct(**fields)
+
+
+#: of an insight that is whole otherwise: what a field was set to, and what stands there
+SET: list[tuple[str, Any, Any]] = [
+    ("type", None, "suggestion"),
+    ("type", "odd", "suggestion"),
+    ("type", "WARNING ", "warning"),
+    ("type", "error", "error"),
+    ("confidence", 1.5, 1.0),
+    ("confidence", "high", 1.0),
+    ("confidence", float("nan"), 1.0),
+    ("expiry", "soon", 15),
+    ("action_label", 5, None),
+    ("metadata", None, {}),
+    ("metadata", [1], {}),
+    ("agent_id", None, "agent"),
+    ("agent_name", 5, "agent"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "mended"), SET)
+async def test_10_3_a_malformed_field_of_an_insight_costs_that_field_and_not_the_insight(
+    name: str, value: Any, mended: Any
+) -> None:
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        insight = agent.create_insight("good advice", confidence=0.5, expiry=30)
+        setattr(insight, name, value)
+        return AgentResponse(insights=[insight])
+
+    _, response = await merged(Scripted("agent", answer))
+    (insight,) = response.insights
+    whole = {"agent_id": "agent", "agent_name": "agent", "type": "suggestion", "content": "good advice"}
+    expected = {**whole, "confidence": 0.5, "expiry": 30, "action_label": None, "metadata": {}, name: mended}
+    assert insight.model_dump() == expected
+
+
+@pytest.mark.parametrize("content", [None, "", "x", 5, {}])
+async def test_10_3_an_insight_without_words_is_dropped_and_no_other(content: Any) -> None:
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        silent = agent.create_insight("silent")
+        silent.content = content
+        return AgentResponse(insights=[silent, agent.create_insight("heard"), beside(AgentInsight)])
+
+    agent = Scripted("agent", answer)
+    response = await engine_of(agent, insight_window=5).process_turn(context_of())
+    assert [insight.content for insight in response.insights] == ["heard"]
+
+
+class Advice(AgentInsight):
+    """An insight of a host's own."""
+
+    source: str = ""
+
+
+async def test_what_a_host_adds_to_an_insight_an_event_or_a_fact_stays() -> None:
+    class Told(Event):
+        urgent: bool = False
+
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        fields = agent.create_insight("good advice").model_dump()
+        return AgentResponse(insights=[Advice(**fields, source="book")], events=[Told(name="e", urgent=True)])
+
+    _, response = await merged(Scripted("agent", answer))
+    assert isinstance(response.insights[0], Advice)
+    assert response.insights[0].source == "book"
+    assert isinstance(response.events[0], Told)
+    assert response.events[0].urgent
+
+
+BESIDE: list[tuple[str, Any]] = [
+    ("facts", beside(Fact)),
+    ("facts", beside(Fact, type="t", confidence="x")),
+    ("facts", beside(Fact, type=[1])),
+    ("facts", beside(Fact, type="t", key=[1])),
+    ("events", beside(Event)),
+    ("events", beside(Event, name=[1])),
+    ("events", beside(Event, name="e", payload=None)),
+]
+
+
+@pytest.mark.parametrize(("name", "record"), BESIDE)
+async def test_8_5_a_record_made_past_its_checks_costs_itself(name: str, record: Any) -> None:
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        good = {"facts": Fact(type="good"), "events": Event(name="good")}[name]
+        return AgentResponse.model_construct(**{**AgentResponse().__dict__, name: [record, good]})
+
+    board, response = await merged(Scripted("agent", answer), Scripted("other", answering(variable_updates={"x": 1})))
+    assert (len(getattr(response, name)), board.get_var("x")) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", [Fact, Event])
+async def test_11_0_a_time_that_is_none_is_stamped(kind: Any) -> None:
+    record = {Fact: Fact(type="t", timestamp=float("nan")), Event: Event(name="e", timestamp=float("inf"))}[kind]
+    said = answering(facts=[record]) if kind is Fact else answering(events=[record])
+    context = context_of(recent_segments=[{"speaker": "A", "text": "hi", "timestamp": 45.2}])
+    response = await engine_of(Scripted("agent", said)).process_turn(context)
+    stamped: list[Any] = [*response.facts, *response.events]
+    assert [one.timestamp for one in stamped] == [45.2]
+
+
+class Hostile(dict[str, Any]):
+    """A dict whose own code fails."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, Hostile(a=1)) for name in ("variable_updates", "state_updates", "queue_pushes", "memory_updates")),
+        *((name, Hostile(a=1)) for name in ("data", "debug_info", "usage")),
+        *((name, {"bad": Hostile(a=1), "good": 1}) for name in ("variable_updates", "memory_updates", "data")),
+        ("usage", {"calls": 10**400, "good": 1}),
+    ],
+)
+async def test_8_5_a_value_whose_own_code_fails_costs_its_field(name: str, value: Any) -> None:
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        good = {**AgentResponse().__dict__, "insights": [agent.create_insight("hello")], "events": [Event(name="e")]}
+        return AgentResponse.model_construct(**{**good, name: value})
+
+    board, response = await merged(Scripted("agent", answer), Scripted("other", answering(variable_updates={"x": 1})))
+    assert board.get_var("x") == 1
+    assert ([insight.content for insight in response.insights], len(response.events)) == (["hello"], 1)
+    if "good" in value:
+        kept = {"variable_updates": board.variables, "memory_updates": board.get_memory("agent")}
+        assert kept.get(name, getattr(response, name))["good"] == 1
+
+
+async def test_8_5_a_response_without_its_fields_says_nothing() -> None:
+    def answer(agent: Any, context: Any) -> AgentResponse:
+        empty = AgentResponse()
+        empty.__dict__.clear()
+        return empty
+
+    board, response = await merged(Scripted("agent", answer), Scripted("other", answering(variable_updates={"x": 1})))
+    assert (board.get_var("x"), response.insights) == (1, [])
 
 
 async def test_what_can_be_mended_is() -> None:

@@ -134,7 +134,7 @@ async def test_6_a_malformed_field_keeps_the_insight_and_an_error_keeps_the_priv
     response = await engine.process_turn(context_of())
     await engine.process_turn(context_of())
     assert [insight.content for insight in response.insights] == ["good advice"]
-    assert engine.export_session("session")["agents"]["fails"]["private_state"] == {"x": 1}
+    assert engine.export_session("session")["agents"]["fails"]["private"] == {"x": 1}
 
 
 def test_7_facts_without_a_key_replace_all_and_old_ones_can_be_corrected() -> None:

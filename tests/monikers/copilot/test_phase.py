@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -76,6 +77,53 @@ async def test_an_agent_that_fails_changes_no_private_state() -> None:
     engine, board = engine_of(Scripted("agent", answer)), Blackboard()
     turns = [(await engine.process_turn(context_of(board))).data.get("turns") for _ in range(3)]
     assert turns == [[1], None, [1, 3]]
+
+
+async def test_8_5_private_memory_that_cannot_be_copied_costs_nothing() -> None:
+    """A lock, a connection: it is kept as it is, the rest is a copy of the evaluation's own."""
+
+    def answer(agent: BaseAgent, context: AgentContext) -> AgentResponse:
+        agent.private_state.setdefault("lock", threading.Lock())
+        agent.private_state.setdefault("turns", []).append(context.turn_count)
+        if context.turn_count == 2:
+            raise ValueError("boom")
+        return AgentResponse(data={"turns": list(agent.private_state["turns"])})
+
+    engine, board = engine_of(Scripted("agent", answer)), Blackboard()
+    turns = [(await engine.process_turn(context_of(board))).data.get("turns") for _ in range(3)]
+    assert turns == [[1], None, [1, 3]]
+
+
+class Speechless(Exception):
+    """An error whose own code fails."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(("error", "words"), [(Speechless(), "Speechless"), (ValueError("half \ud800"), "half ?")])
+async def test_8_5_an_error_that_cannot_be_said_is_an_error_insight_still(error: Exception, words: str) -> None:
+    response = await engine_of(Scripted("bad", raising(error)), Scripted("good", lambda a, c: says(a))).process_turn(
+        context_of()
+    )
+    assert [insight.content for insight in response.insights] == [f"bad failed: {words}", "hello"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_what_the_engine_does_wrong_is_raised_and_not_lost_in_a_task(
+    monkeypatch: pytest.MonkeyPatch, *, waits: bool
+) -> None:
+    async def answer(agent: BaseAgent, context: AgentContext) -> AgentResponse:
+        for _ in range(3 if waits else 0):
+            await asyncio.sleep(0)
+        return AgentResponse()
+
+    def broken(*args: Any) -> None:
+        raise LookupError("broken engine")
+
+    monkeypatch.setattr("monikers.copilot.turn.Taker.taken", broken)
+    with pytest.raises(LookupError, match="broken engine"):
+        await engine_of(Scripted("agent", answer)).process_turn(context_of())
 
 
 @pytest.mark.parametrize(("own", "engines"), [(5, 100), (None, 5)])

@@ -150,6 +150,31 @@ async def test_conditions_of_phase_2_see_what_phase_1_merged() -> None:
     assert await asked(Scripted("emits", answer), woken) == ["emits", "woken"]
 
 
+NONSENSE: list[tuple[str, Any]] = [
+    ("cooldown", "soon"),
+    ("trigger_types", None),
+    ("priority", None),
+    ("priority", float("nan")),
+    ("timeout", "soon"),
+    ("timeout", float("nan")),
+    ("name", None),
+    ("rate_limit", 5),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), NONSENSE)
+async def test_8_5_a_configuration_that_makes_no_sense_costs_only_its_agent(
+    field: str, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard, odd, good = Heard(), Scripted("odd"), Scripted("good")
+    engine = engine_of(odd, good, callbacks=[heard])
+    setattr(odd.config, field, value)
+    await engine.process_turn(context_of())
+    assert (odd.runs, good.runs) == (0, 1)
+    assert [reason for _, reason in heard.of("on_agent_skipped")] == ["misconfigured"]
+    assert "'odd' cannot be asked: correct its configuration" in caplog.text
+
+
 class Broken:
     """Conditions that break their promise."""
 

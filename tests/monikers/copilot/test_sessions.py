@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from monikers.copilot import AgentContext, AgentResponse
@@ -108,21 +107,3 @@ async def test_an_ended_session_begins_anew() -> None:
     response = await engine.process_turn(context_of())
     assert response.data["n"] == 1
     assert [context.turn_count for context in agent.contexts] == [1, 1]
-
-
-async def test_a_session_survives_a_restart() -> None:
-    clock = StillClock()
-    agent = Scripted("agent", counting, cooldown=100)
-    engine = engine_of(agent, clock=clock)
-    await engine.process_turn(context_of())
-    kept = json.loads(json.dumps(engine.export_session("session")))
-    clock.move(60)
-    another, boot = Scripted("agent", counting, cooldown=100), StillClock()
-    boot.seconds, boot.now = 5.0, clock.now  # type: ignore[method-assign]
-    engine = engine_of(another, clock=boot)
-    engine.import_session("session", kept)
-    assert (await engine.process_turn(context_of())).data == {}
-    boot.move(40)
-    assert (await engine.process_turn(context_of())).data["n"] == 2
-    assert another.seen.turn_count == 3
-    assert engine.export_session("none") == {}

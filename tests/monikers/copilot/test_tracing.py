@@ -237,6 +237,16 @@ async def test_the_prompt_of_an_agent_counts() -> None:
     assert (found[0] == found[1], found[0] == found[2]) == (True, False)
 
 
+async def test_an_agent_that_cannot_be_described_is_traced_without() -> None:
+    class Mute(Scripted):
+        def description(self) -> dict[str, Any]:
+            raise RuntimeError("no")
+
+    tracer, board = StructuredLogTracer(), Blackboard(events=[Event(name="e")])
+    await engine_of(agent := Mute("mute"), callbacks=[tracer]).process_turn(context_of(board))
+    assert (agent.runs, len(tracer.traces), board.events) == (1, 1, [])
+
+
 async def test_old_traces_go() -> None:
     tracer = StructuredLogTracer(max_traces=2)
     engine = engine_of(callbacks=[tracer])

@@ -163,6 +163,43 @@ def test_a_wrong_post_is_refused(api: Caller, body: Any) -> None:
     assert api.get("/api/conversations/c/messages")["items"] == []
 
 
+def test_a_segment_is_a_post_that_says_who_spoke(api: Caller, db: TenantStore, run: Run) -> None:
+    _thread(api, db, run, s1=SessionStatus.WAITING)
+    said = {"text": "Hello.", "speaker": ODD, "timestamp": 4.5, "is_final": False, "data": {"k": 1}, "user_id": "phone"}
+    posted = api.post("/api/conversations/c/messages", said)
+    told = {"k": 1, "segment": {"speaker": ODD, "timestamp": 4.5, "is_final": False}}
+    assert (posted["message"]["text"], posted["message"]["data"]) == ("Hello.", told)
+    (action,) = [api.get(f"/api/queue/{one}") for one in posted["action_ids"]]
+    assert action["payload"] == {"text": "Hello.", "data": told}
+
+
+def test_a_segment_is_final_and_without_a_time_unless_it_says_so(api: Caller) -> None:
+    api.post("/api/conversations", {"conversation_id": "c"}, 201)
+    posted = api.post("/api/conversations/c/messages", {"text": "Hello.", "speaker": "ANN"})
+    assert posted["message"]["data"] == {"segment": {"speaker": "ANN", "is_final": True}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timestamp": 1},
+        {"is_final": True},
+        {"speaker": ""},
+        {"speaker": "x" * 201},
+        {"speaker": 1},
+        {"speaker": "A", "timestamp": -0.1},
+        {"speaker": "A", "timestamp": "1"},
+        {"speaker": "A", "timestamp": 1e12},
+        {"speaker": "A", "is_final": "yes"},
+        {"speaker": "A", "data": {"segment": {}}},
+    ],
+)
+def test_a_wrong_segment_is_refused(api: Caller, wrong: Any) -> None:
+    api.post("/api/conversations", {"conversation_id": "c"}, 201)
+    api.post("/api/conversations/c/messages", {"text": "Hello.", **wrong}, 422)
+    assert api.get("/api/conversations/c/messages")["items"] == []
+
+
 def test_a_post_reaches_a_session_whose_create_nobody_has_handled_yet(api: Caller) -> None:
     api.post("/api/conversations", {"conversation_id": "c"}, 201)
     made = api.post("/api/agents", {"moniker": "echo", "conversation_id": "c"})
