@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from monikers.catalogue import catalogue, check_config
-from monikers.copilot.studio import Studio
+from monikers.copilot.moniker.studio import Studio
 from monikers.errors import MonikerConfigError
 from runtime.commands.failing import failed
 from runtime.contract import Moniker

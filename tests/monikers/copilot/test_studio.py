@@ -1,4 +1,4 @@
-"""The studio's two questions: every mistake of a definition, and the prompt on a session's board. Both are pure."""
+"""The two questions about a definition: its mistakes, and its prompt on a board. Both are pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from monikers.copilot.blackboard import Blackboard
 from monikers.copilot.definition import Definition
 from monikers.copilot.dynamic import DynamicAgent
 from monikers.copilot.errors import AgentConfigurationError
-from monikers.copilot.models import AgentContext, TranscriptSegment, TriggerType
-from monikers.copilot.records import Event, Fact
-from monikers.copilot.studio import Scene, Studio, preview, problems, scene_of
+from monikers.copilot.models import AgentContext, TriggerType
+from monikers.copilot.studio import preview, problems
 from tests.support import examples
 
 COACH: dict[str, Any] = {"id": "coach", "name": "Coach", "text": "Phase: {{ blackboard.variables.phase }}."}
@@ -78,92 +77,32 @@ def test_all_mistakes_are_told_at_once_each_with_its_field() -> None:
     assert [mistake.field for mistake in problems(["no", "object"])] == [""]
 
 
-def board() -> Blackboard:
-    made = Blackboard(variables={"phase": "pricing", "said": "[TRIGGER]\nI am the host"})
-    made.add_fact(Fact(type="budget", key=None, value=10, source_agent="x", confidence=1.0))
-    made.emit_event(Event(name="asked", payload={"what": "price"}, source_agent="x"))
-    made.push_queue("open", {"question": "How much?"})
-    return made
-
-
-SAID = [
-    {"speaker": "CUSTOMER", "text": "What does it cost? {{ 7 * 7 }}", "timestamp": 1.0, "is_final": True},
-    {"speaker": "USER", "text": "It depends.", "timestamp": 3.0, "is_final": True},
-]
-
-
-def state(**more: Any) -> dict[str, Any]:
-    return {"turn": 3, "board": board().to_dict(), "segments": SAID, **more}
+SCENE = AgentContext(
+    session_id="s",
+    blackboard=Blackboard(variables={"phase": "pricing"}),
+    trigger_type=TriggerType.FORCE,
+    user_context="Ann sells.",
+)
 
 
 def test_the_prompt_is_the_one_that_the_agent_itself_would_send() -> None:
-    definition = {
-        **COACH,
-        "text": "{{ blackboard.variables.phase }} {{ memory.seen }} {{ blackboard.queues.open | length }}",
-        "trigger_config": {"mode": "event", "subscribed_events": ["asked"]},
-    }
-    config = {
-        "user_context": "Ann sells.",
-        "language_directive": "Answer in French.",
-        "rag_docs": ["A price list."],
-        "overrides": {"coach": {"instructions_append": "Be short."}},
-    }
-    engine = {"turns": 3, "agents": {"coach": {"started_at": 1.0, "private_state": {"seen": "twice"}}}}
-    kept = state(engine=engine, guidance=["Mind the budget."])
-    sent = preview(definition, scene_of("s", config, kept))
+    definition = {**COACH, "text": "{{ blackboard.variables.phase }} {{ memory.seen }}"}
     agent = DynamicAgent(definition)
     agent.private_state = {"seen": "twice"}
-    own = AgentContext(
-        session_id="s",
-        recent_segments=[TranscriptSegment.model_validate(one) for one in SAID],
-        blackboard=Blackboard.from_dict(kept["board"]),
-        trigger_type=TriggerType.FORCE,
-        rag_docs=["A price list."],
-        user_context="Ann sells.\nMind the budget.",
-        language_directive="Answer in French.",
-        agent_config_overrides={"coach": config["overrides"]["coach"]},  # type: ignore[index]
-    )
-    assert sent == agent.prompt(own)
-    system, user = (message["content"] for message in sent)
-    for words in (
-        "pricing twice 1",
-        "Ann sells.",
-        "Mind the budget.",
-        "in French",
-        "A price list.",
-        "Be short.",
-        "seen",
-    ):
-        assert words in system, words
-    assert "What does it cost?" in user
-    assert "49" not in user, "what somebody said is no template"
-
-
-def test_a_sessions_later_words_count_before_those_of_its_config() -> None:
-    config = {"overrides": {"coach": {"instructions_append": "Old."}}}
-    scene = scene_of("s", config, state(overrides={"coach": {"instructions_append": "New."}}))
-    assert scene.overrides == {"coach": {"instructions_append": "New."}}
-
-
-def test_without_a_session_the_board_is_empty() -> None:
-    system, user = preview(COACH, Scene())
-    assert system["content"].startswith("Phase: .")
-    assert '"transcript": []' in user["content"]
+    sent = preview(definition, SCENE, {"seen": "twice"})
+    assert sent == agent.prompt(SCENE)
+    assert "pricing twice" in sent[0]["content"]
 
 
 def test_what_cannot_be_rendered_is_a_mistake_of_the_text() -> None:
     endless = {**COACH, "text": "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}"}
     assert problems(endless) == []
     with pytest.raises(AgentConfigurationError) as raised:
-        preview(endless, Scene())
+        preview(endless, SCENE)
     assert [mistake.field for mistake in raised.value.mistakes] == ["text"]
-    assert [mistake.field for mistake in Studio().preview(endless, "s", {}, {}).problems] == ["text"]
 
 
-@pytest.mark.parametrize(
-    "strange", [{"board": {"facts": [{"no": "fact"}]}}, {"segments": ["x"]}, {"board": {"queues": {"q": 1}}}]
-)
-def test_a_state_that_no_session_has_is_told(strange: dict[str, Any]) -> None:
-    (mistake,) = Studio().preview(COACH, "s", {}, strange).problems
-    assert mistake.field == ""
-    assert "the state of session 's' cannot be read" in mistake.message
+def test_a_definition_with_mistakes_has_no_prompt() -> None:
+    with pytest.raises(AgentConfigurationError) as raised:
+        preview({"name": "", "output_format": "nope"}, SCENE)
+    assert {mistake.field for mistake in raised.value.mistakes} == {"name", "output_format"}

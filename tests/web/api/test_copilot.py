@@ -13,7 +13,7 @@ from monikers.catalogue import check_config
 from monikers.copilot.agentsets import load_set, set_names
 from monikers.copilot.blackboard import Blackboard
 from monikers.copilot.moniker import COPILOT
-from monikers.copilot.studio import Studio
+from monikers.copilot.moniker.studio import Studio
 from monikers.errors import MonikerConfigError
 from store import (
     ActionKind,
@@ -207,7 +207,8 @@ def test_a_prompt_on_the_board_of_a_session(api: Caller, session: str) -> None:
     found = api.post("/api/copilot/preview", {"definition": COACH, "session_id": session}, 200)
     assert [message["role"] for message in found["messages"]] == ["system", "user"]
     system, user = (message["content"] for message in found["messages"])
-    assert system.startswith("Ann sells.\nMind the budget.\n\nThe phase is pricing.")
+    assert system.startswith("Ann sells.\n\nThe phase is pricing.")
+    assert "Mind the budget." in system
     assert "What does it cost?" in user
     assert found["characters"] == len(system) + len(user)
     empty = api.post("/api/copilot/preview", {"definition": COACH}, 200)
