@@ -17,6 +17,8 @@ from monikers.copilot.moniker.studio import Studio
 from monikers.errors import MonikerConfigError
 from store import (
     ActionKind,
+    SessionStatus,
+    StepStatus,
     TenantStore,
     append_agent_step,
     create_conversation,
@@ -28,6 +30,8 @@ from store import (
 from store.actions import queue_of
 from store.copilot_agents import copilot_agents_of
 from store.ids import ActionId, ConversationId
+from store.records import append_record
+from tests.store.rows import a_record
 from tests.web.kit import CATALOGUE, MODEL, NASTY, Caller, opener, state, step
 from web import workshop
 from web.catalogue import ConfigError, MonikerEntry
@@ -380,3 +384,71 @@ def test_a_decision_is_an_input(api: Caller, db: TenantStore, run: Run, session:
     api.post("/api/copilot/sessions/other/insights/other:1:1.1.a.1", {"agreed": True}, 409)
     long = f"{session}:4:1.0.{'a' * 200}.1"
     assert api.post(f"{path}/{long}", {"agreed": True})
+
+
+# --- what came of a dry run -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fork(api: Caller, db: TenantStore, run: Run, session: str) -> Callable[..., Any]:
+    """Plays the worker: a dry run whose turn left this."""
+    answer = api.post("/api/copilot/dry-runs", {"definition": COACH, "session_id": session})
+    made = answer["session_id"]
+    said = actions_of(db, run, made)[1]
+    spec = {"config": {**copilot_check({"agent_set": "sales_call"}, ""), "dry_run": True}}
+    board = Blackboard(variables={"phase": "closing"}).to_dict()
+
+    def play(data: Any = None, *records: Any, **more: Any) -> Any:
+        status = more.pop("status", SessionStatus.DONE)
+        run(upsert_agent_state(db, [state(made, moniker="copilot", iteration=1, spec=spec, status=status, **more)]))
+        run(append_agent_step(db, step(made, 0, state={"board": board})))
+        if data is not None:
+            run(append_agent_step(db, step(made, 1, action_id=said.id, data=data, status=StepStatus.DONE)))
+        for at, result in enumerate(records):
+            run(append_record(db, a_record(made, at, iteration=1, kind="model", result=result)))
+        return api.get(f"/api/copilot/dry-runs/{made}")
+
+    return play
+
+
+def turn(**phase: Any) -> dict[str, Any]:
+    """The data of a step, as docs/copilot-queue.md has it."""
+    return {"turn": 2, "turns": [{"trigger": "force", "phases": [{"phase": 1, **phase}]}], "insights": []}
+
+
+def test_a_dry_run_that_has_not_begun_and_one_that_has(api: Caller, fork: Callable[..., Any], session: str) -> None:
+    answer = api.post("/api/copilot/dry-runs", {"definition": COACH, "session_id": session})
+    waiting = api.get(f"/api/copilot/dry-runs/{answer['session_id']}")
+    assert (waiting["status"], waiting["step"], waiting["asked"]) == ("created", None, None)
+    assert fork(None, status=SessionStatus.RUNNING)["step"] is None
+
+
+def test_what_an_agent_was_asked_said_and_found(fork: Callable[..., Any]) -> None:
+    ran = {"agent_id": "coach", "name": "Coach", "ms": 5, "events": ["asked"], "failed": False}
+    reply = {"text": '{"a": 1}', "model": "m", "usage": {"input_tokens": 7, "output_tokens": 2}, "cost": "0.01"}
+    found = fork(turn(ran=[ran, {"agent_id": "other"}], skipped=[]), reply)
+    assert (found["agent_id"], found["definition"], found["run"], found["skipped"]) == ("coach", COACH, ran, None)
+    assert found["asked"][0]["content"].startswith("The phase is closing.")
+    (said,) = found["answers"]
+    assert (said["text"], said["model"], said["cost"], said["error"]) == ('{"a": 1}', "m", "0.01", None)
+    assert (said["input_tokens"], said["output_tokens"]) == (7, 2)
+    assert found["step"]["iteration"] == 1
+
+
+def test_why_an_agent_was_not_run(fork: Callable[..., Any]) -> None:
+    skips = [{"agent_id": "other", "reason": "cooldown"}, {"agent_id": "coach", "reason": "not_allowed"}]
+    found = fork(turn(ran=[], skipped=skips))
+    assert (found["run"], found["skipped"], found["answers"]) == (None, "not_allowed", [])
+
+
+def test_a_model_that_failed_and_rows_of_another_shape(fork: Callable[..., Any]) -> None:
+    failed = {"finish_reason": "failed", "failed": {"kind": "timeout", "message": "too slow"}}
+    strange = {"turns": [None, {"phases": 3}, {"phases": [{"ran": ["x"], "skipped": None}]}], "insights": "none"}
+    found = fork(strange, failed, None)
+    assert [answer["error"] for answer in found["answers"]] == ["too slow", None]
+    assert (found["run"], found["insights"]) == (None, [])
+
+
+def test_what_is_no_dry_run(api: Caller, session: str) -> None:
+    for other in (session, "other", "nobody"):
+        api.get(f"/api/copilot/dry-runs/{other}", 404)
