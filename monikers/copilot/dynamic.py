@@ -10,7 +10,7 @@ from typing import Any
 from monikers.copilot.agent import AgentConfig, BaseAgent
 from monikers.copilot.answers import read_answer
 from monikers.copilot.definition import Definition, definition_of
-from monikers.copilot.errors import AgentConfigurationError
+from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.formats import output_schema
 from monikers.copilot.llm import LLMResult
 from monikers.copilot.models import AgentContext, AgentResponse, InsightType, shared_state_of
@@ -39,7 +39,8 @@ class DynamicAgent(BaseAgent):
         try:
             check_template(definition.text)
         except PromptTemplateError as error:
-            raise AgentConfigurationError(f"agent {self.config.id!r}: text: {error}") from error
+            said = f"agent {self.config.id!r}: text: {error}"
+            raise AgentConfigurationError(said, [Mistake("text", str(error))]) from error
 
     async def evaluate(self, context: AgentContext) -> AgentResponse:
         """Render the prompt, ask the model, read its answer.
