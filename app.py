@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from monikers.catalogue import catalogue, check_config
+from monikers.copilot.moniker.studio import Studio
 from monikers.errors import MonikerConfigError
 from runtime.commands.failing import failed
 from runtime.contract import Moniker
@@ -53,7 +54,7 @@ def _serve(host: str | None, port: int | None, *, with_worker: bool) -> None:
         options = StoreOptions(common.data, settings.store_patience_s, common.fsync, common.ask_s)
         return (await open_store(options, clock=SystemClock(), ids=SystemIds())).tenant()
 
-    web = create_app(settings, open_db, {str(one.name): _entry(one) for one in catalogue()}, label, redact)
+    web = create_app(settings, open_db, {str(one.name): _entry(one) for one in catalogue()}, label, redact, Studio())
     worker = ChildProcess([sys.executable, str(Path(__file__).with_name("agents.py")), "--until-stdin-closes"])
     if with_worker:
         worker.start()
@@ -71,9 +72,8 @@ def _entry(moniker: Moniker[Any]) -> MonikerEntry:
         except MonikerConfigError as error:
             raise ConfigError(error.errors) from error
 
-    schema = moniker.config_model.model_json_schema()
-    name, example = str(moniker.name), moniker.example
-    return MonikerEntry(name, moniker.summary, schema, example, moniker.task_field, moniker.stop_on_done, check)
+    name, schema = str(moniker.name), moniker.config_model.model_json_schema()
+    return MonikerEntry(name, moniker.summary, schema, moniker.example, moniker.task_field, moniker.stop_on_done, check)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,23 @@ store/enqueueing.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from store.actions import DEFAULT_URGENCY, Action, ActionKind, ApprovalDecision, WhenBusy, find_create
 from store.database import TenantStore
-from store.enqueueing import NewAction, enqueue, find_earlier
+from store.enqueueing import NewAction, enqueue, enqueue_together, find_earlier
 from store.errors import BadFilterError, ConflictError
 from store.ids import AgentId, ConversationId, SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class FirstInput:
+    """What is said to a session in the same breath in which it is asked for."""
+
+    text: str
+    data: Mapping[str, Any] | None = None
 
 
 class Target(TypedDict, total=False):
@@ -78,11 +86,13 @@ async def agent_fork(
     session_id: SessionId | None = None,
     conversation_id: ConversationId | None = None,
     spec: Mapping[str, Any],
+    first_input: FirstInput | None = None,
     idempotency_key: str | None = None,
 ) -> Action:
     """Ask for a new session that begins with what session `source_id` had after `iteration`.
 
-    `spec` is what the new session is created with, its moniker included. Raises `ConflictError` as `agent_create` does.
+    `spec` is what the new session is created with, its moniker included. `first_input` is asked for in the same commit:
+    the new session is not there without it. Raises `ConflictError` as `agent_create` does.
     """
     origin = {"session_id": source_id, "iteration": iteration}
     return await _begin_session(
@@ -95,15 +105,21 @@ async def agent_fork(
             payload={**spec, "forked_from": origin},
             idempotency_key=idempotency_key,
         ),
+        first_input,
     )
 
 
-async def _begin_session(db: TenantStore, new: NewAction) -> Action:
+async def _begin_session(db: TenantStore, new: NewAction, first_input: FirstInput | None = None) -> Action:
     if (earlier := await find_earlier(db, new.idempotency_key, new.kind)) is not None:
         return earlier
     if new.session_id is not None and await find_create(db, new.session_id) is not None:
         raise ConflictError(f"session_id {new.session_id!r} is already in use; leave it out to get a new one")
-    return await enqueue(db, replace(new, session_id=new.session_id or SessionId(db.ids.new())))
+    create = replace(new, session_id=new.session_id or SessionId(db.ids.new()))
+    if first_input is None:
+        return await enqueue(db, create)
+    said = {"text": first_input.text, "data": first_input.data}
+    about: Target = {"agent_id": create.agent_id, "session_id": create.session_id}
+    return await enqueue_together(db, create, NewAction(ActionKind.INPUT, payload=said, **about))
 
 
 async def agent_input(

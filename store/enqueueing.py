@@ -61,6 +61,20 @@ async def enqueue(db: TenantStore, new: NewAction) -> Action:
     return await find_earlier(db, key, new.kind) or action
 
 
+async def enqueue_together(db: TenantStore, first: NewAction, *behind: NewAction) -> Action:
+    """Store a create and what its session is asked for right behind it, in one commit; returns the create's action.
+
+    Crash before: nothing of it is there. After: all is. A worker that sees one of them sees the others. The first one's
+    idempotency key stands for all of them. Raises as `enqueue` does.
+    """
+    if (earlier := await find_earlier(db, first.idempotency_key, first.kind)) is not None:
+        return earlier
+    lane = LaneId(first.lane) or await find_lane(db, first)
+    actions = [_action(db, new, lane) for new in (first, *behind)]
+    await queue_of(db).append_all(actions)
+    return await find_earlier(db, first.idempotency_key, first.kind) or actions[0]
+
+
 async def enqueue_all(db: TenantStore, new: Sequence[NewAction]) -> list[Action]:
     """Store several actions, in one commit where that is possible."""
     lanes = await asyncio.gather(*[find_lane(db, item) for item in new])

@@ -35,7 +35,7 @@ _BATCH_ROWS = 256
 _GROUP_BYTES = 16 << 20
 _TRIES = 3
 #: the first of these that a table has says how old a row is
-_TIMES = ("created_at", "started_at", "joined_at", "updated_at")
+_TIMES = ("created_at", "started_at", "joined_at", "updated_at", "saved_at")
 _NOT_IN_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 

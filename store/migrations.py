@@ -27,6 +27,7 @@ from store.schema import (
     AGENT_STEPS,
     ALL_TABLES,
     BUDGETS,
+    COPILOT_AGENTS,
     FOLLOWERS,
     MEMORIES,
     MIGRATIONS,
@@ -176,6 +177,11 @@ async def _add_withdrawals(connection: AsyncConnection) -> None:
     await _set_columns(table, rows, ("tenant", "tool", "approved_description", "approved_parameters"))
 
 
+async def _add_copilot_agents(connection: AsyncConnection) -> None:
+    """The table of saved agents."""
+    await create_table(connection, COPILOT_AGENTS)
+
+
 ALL_MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "create all tables", _create_tables),
     Migration(2, "ownership by lanes, changes of state, schedules", _add_ownership),
@@ -185,6 +191,7 @@ ALL_MIGRATIONS: tuple[Migration, ...] = (
     Migration(6, "budgets", _add_budgets),
     Migration(7, "traces, and the places of those that follow tables", _begin_traces),
     Migration(8, "approvals of tools that are withdrawn, and the words that were agreed to", _add_withdrawals),
+    Migration(9, "saved agents of the copilot", _add_copilot_agents),
 )
 
 

@@ -426,6 +426,21 @@ TOOL_PINS = _table(
     withdrawn_by=_STRING,
 )
 
+COPILOT_AGENTS = _table(
+    "copilot_agents",
+    WriteMode.APPEND,
+    ("id",),
+    ("agent_set",),
+    id=_STRING,
+    agent_set=_STRING,
+    agent_id=_STRING,
+    version=_INT,
+    definition=_STRING,
+    note=_STRING,
+    saved_by=_STRING,
+    saved_at=_TIME,
+)
+
 MIGRATIONS = _table(
     "migrations",
     WriteMode.APPEND,
@@ -456,4 +471,5 @@ ALL_TABLES: tuple[TableSpec, ...] = (
     LEASES,
     TOOL_PINS,
     BUDGETS,
+    COPILOT_AGENTS,
 )

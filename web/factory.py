@@ -32,10 +32,13 @@ from web.routes import Api, Door, ask, blueprint_of
 from web.settings import WebSettings
 from web.slowclients import SlowClients
 from web.sockets import Live, install_sockets
+from web.studiopages import studio_blueprint
+from web.studioviews import StudioViews
 from web.subscriptions import Subscriptions
 from web.turns import Turns
 from web.views import StoreViews
 from web.vitals import Vitals
+from web.workshop import NO_WORKSHOP, Workshop
 
 #: opens the store; called once, on the loop that the store will live on
 StoreOpener = Callable[[], Awaitable[TenantStore]]
@@ -95,6 +98,7 @@ def create_app(
     catalogue: Catalogue,
     model: ModelInfo,
     redact: Callable[[str], str] = str,
+    workshop: Workshop = NO_WORKSHOP,
 ) -> Web:
     """Open the store and build everything over it. Raises what `open_db` raises, with nothing left running.
 
@@ -103,7 +107,8 @@ def create_app(
     bridge = StoreBridge(settings.async_mode, settings.request_s)
     try:
         db = bridge.run(_opened(open_db), timeout=OPEN_PATIENCE_S)
-        return _assembled(settings, bridge, db, catalogue, model, redact)
+        parts = Api(db, catalogue, Turns(), Vitals(db, model), QueueDepth(db, settings.max_queue), workshop)
+        return _assembled(settings, bridge, parts, redact)
     except BaseException:
         bridge.close()
         raise
@@ -112,18 +117,16 @@ def create_app(
 def _assembled(
     settings: WebSettings,
     bridge: StoreBridge,
-    db: TenantStore,
-    catalogue: Catalogue,
-    model: ModelInfo,
+    api: Api,
     redact: Callable[[str], str],
 ) -> Web:
     app = WebApp("web", static_folder="static", template_folder="templates")
     socketio = _socketio(app, settings)
     app.wsgi_app = Guard(app.wsgi_app, settings)  # type: ignore[method-assign]  # the way Flask documents it
-    relay = Relay(db)
+    relay = Relay(api.db)
     bridge.run(relay.start())
-    door = Door(Api(db, catalogue, Turns(), Vitals(db, model), QueueDepth(db, settings.max_queue)), bridge, settings)
-    web = Web(app, socketio, settings, bridge, db, relay, door, db.ids.new())
+    door = Door(api, bridge, settings)
+    web = Web(app, socketio, settings, bridge, api.db, relay, door, api.db.ids.new())
     _add_routes(web, redact)
     subscriptions = Subscriptions()
     _add_metrics(web, subscriptions)
@@ -138,6 +141,7 @@ def _add_routes(web: Web, redact: Callable[[str], str]) -> None:
         web.app.register_blueprint(blueprint_of(name, operations, web.door))
     web.app.register_blueprint(pages_blueprint(StoreViews(web.door.api, web.bridge)))
     web.app.register_blueprint(copilot_blueprint(CopilotViews(web.door.api, web.bridge)))
+    web.app.register_blueprint(studio_blueprint(StudioViews(web.door.api, web.bridge)))
 
     @web.app.get(openapi.PATH)
     def openapi_document() -> Response:

@@ -9,12 +9,15 @@ from pydantic import AfterValidator, WithJsonSchema
 MAX_ID_CHARS: Final = 200
 #: a memory's id holds the id of its session, the number of a step and a digest
 MAX_MEMORY_ID_CHARS: Final = MAX_ID_CHARS + 64
+#: an insight's id holds those of its session and its agent, and the numbers of a step and a turn
+MAX_INSIGHT_ID_CHARS: Final = 2 * MAX_ID_CHARS + 64
+_LONGER: Final = {"memory_id": MAX_MEMORY_ID_CHARS, "insight_id": MAX_INSIGHT_ID_CHARS}
 _PATH_WORDS: Final = frozenset({".", ".."})
 
 
 def longest_id(name: str) -> int:
     """How many characters the id may have that a path names so."""
-    return MAX_MEMORY_ID_CHARS if name == "memory_id" else MAX_ID_CHARS
+    return _LONGER.get(name, MAX_ID_CHARS)
 
 
 def checked_id(value: str, *, longest: int = MAX_ID_CHARS) -> str:

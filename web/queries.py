@@ -190,3 +190,11 @@ class MessagesQuery(PageQuery):
     """Which part of a transcript."""
 
     order: Order = "asc"
+
+
+class CopilotAgentsQuery(Query):
+    """Which set of agents."""
+
+    agent_set: Annotated[
+        str, Field(min_length=1, max_length=MAX_ID_CHARS, description="A name of GET /api/copilot/sets")
+    ]

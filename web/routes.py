@@ -30,6 +30,7 @@ from web.settings import WebSettings
 from web.shapes import Json
 from web.turns import Turns
 from web.vitals import Vitals
+from web.workshop import NO_WORKSHOP, Workshop
 
 T = TypeVar("T")
 Q = TypeVar("Q", bound=Query)
@@ -46,6 +47,7 @@ class Api:
     turns: Turns
     vitals: Vitals
     depth: QueueDepth
+    workshop: Workshop = NO_WORKSHOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ IDS_THAT_NAME: Final[Mapping[str, str]] = {
     "scope": "budget",
     "memory_id": "memory",
     "trace_id": "trace",
+    "insight_id": "insight",
 }
 
 

@@ -317,3 +317,73 @@ class WithdrawTool(Body):
 
     hash: ToolHash
     withdrawn_by: Id | None = None
+
+
+Version = Annotated[int, Field(ge=0, le=MAX_STEPS, description="0 is the one that ships")]
+Definition = Annotated[JsonObject, Field(description="an agent of the copilot, see docs/copilot-agents.md")]
+SetName = Annotated[str, Field(min_length=1, max_length=200, description="a name of GET /api/copilot/sets")]
+
+
+class SaveCopilotAgent(Body):
+    """Save a definition as the next version of an agent."""
+
+    agent_set: SetName
+    definition: Definition
+    based_on: Annotated[Version, Field(description="the version that was changed: 409 when it is not the newest")]
+    note: Annotated[str | None, Field(max_length=MAX_TITLE_CHARS, description="what is different now")] = None
+    saved_by: Id | None = None
+
+
+class CheckDefinition(Body):
+    """Ask what is wrong with a definition."""
+
+    definition: Annotated[Any, Field(description="any JSON")]
+
+
+class PreviewPrompt(Body):
+    """Ask for the prompt that an agent would send."""
+
+    definition: Definition
+    session_id: Annotated[Id | None, Field(description="on an empty board when left out")] = None
+
+
+class DryRun(Body):
+    """Try a definition on a fork of a session."""
+
+    definition: Definition
+    session_id: Id
+    idempotency_key: Key | None = None
+
+
+class StartCopilot(Body):
+    """Begin a copilot session with the newest agents of a set."""
+
+    agent_set: SetName
+    title: Annotated[
+        str,
+        Field(max_length=MAX_TITLE_CHARS, description="of the thread that is opened for it; the set's when left out"),
+    ] = ""
+    conversation_id: Annotated[Id | None, Field(description="a thread that is there; a new one when left out")] = None
+    agents: Annotated[
+        list[JsonObject], Field(max_length=200, description="definitions; one of a known id replaces it")
+    ] = []
+    config: Annotated[JsonObject | None, Field(description="of the moniker, but for its agents")] = None
+    budget: BudgetLimits | None = None
+    idempotency_key: Annotated[Key | None, Field(description="the same key gives the same answer")] = None
+
+
+class UseCopilotAgent(Body):
+    """Have a session use a version of an agent."""
+
+    agent_set: SetName
+    agent_id: Id
+    version: Version
+    idempotency_key: Key | None = None
+
+
+class DecideInsight(Body):
+    """Show or drop an insight that waits for a person."""
+
+    agreed: bool
+    by: Id | None = None
+    idempotency_key: Key | None = None

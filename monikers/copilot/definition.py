@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from monikers.copilot.agent import DEFAULT_MODEL
-from monikers.copilot.errors import AgentConfigurationError
+from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.models import TriggerType
 
 DEFAULT_COOLDOWN_S = 15.0
@@ -140,7 +140,8 @@ def definition_of(config: Any) -> Definition:
     Raises `AgentConfigurationError` with every mistake: its field, what is wrong, what to write.
     """
     if not isinstance(config, Mapping):
-        raise AgentConfigurationError(f"the agent is a {type(config).__name__}, not an object of its fields")
+        said = f"the agent is a {type(config).__name__}, not an object of its fields"
+        raise AgentConfigurationError(said, [Mistake("", said)])
     given = {str(key): value for key, value in config.items() if value is not None or key == "trigger_conditions"}
     if "name" not in given and isinstance(given.get("id"), str):
         given["name"] = given["id"]
@@ -153,33 +154,36 @@ def definition_of(config: Any) -> Definition:
         found = Definition.model_validate(given)
     except ValidationError as error:
         mistakes += [_told(one) for one in error.errors()]
-        raise AgentConfigurationError(_said(given, mistakes)) from error
+        raise AgentConfigurationError(_said(given, mistakes), mistakes) from error
     if mistakes:
-        raise AgentConfigurationError(_said(given, mistakes))
+        raise AgentConfigurationError(_said(given, mistakes), mistakes)
     _warn_of_deaf_triggers(found)
+    if not found.text.strip():
+        _log.warning("agent %r has no text: its model is told the format and nothing of what to look for", found.name)
     return found
 
 
-def _said(given: Mapping[str, Any], mistakes: list[str]) -> str:
-    return f"agent {str(given.get('id') or given.get('name') or '(unnamed)')[:80]!r}: {'; '.join(mistakes)}"
+def _said(given: Mapping[str, Any], mistakes: list[Mistake]) -> str:
+    named = str(given.get("id") or given.get("name") or "(unnamed)")[:80]
+    return f"agent {named!r}: {'; '.join(map(str, mistakes))}"
 
 
-def _told(error: Any) -> str:
+def _told(error: Any) -> Mistake:
     place = ".".join(str(part) for part in error["loc"] if part not in ("str", "dict[str,any]", "float", "int"))
     if error["type"] == "missing":
-        return f"{place}: is missing: write one"
+        return Mistake(place, "is missing: write one")
     got = error["input"]
     shown = f", not {str(got)[:40]!r}" if isinstance(got, str | int | float | bool) else ""
-    return f"{place}: {error['msg'].removeprefix('Value error, ')}{shown}"
+    return Mistake(place, f"{error['msg'].removeprefix('Value error, ')}{shown}")
 
 
-def _misspelt(given: Mapping[str, Any], part: type[BaseModel], place: str) -> list[str]:
+def _misspelt(given: Mapping[str, Any], part: type[BaseModel], place: str) -> list[Mistake]:
     known = [field.alias or name for name, field in part.model_fields.items()]
     found = []
     for key in given:
         near = difflib.get_close_matches(str(key), known, n=1, cutoff=_LIKE) if key not in known else []
         if near and near[0] not in given:
-            found.append(f"{place}{key}: is not known: write {near[0]!r}")
+            found.append(Mistake(f"{place}{key}", f"is not known: write {near[0]!r}"))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from monikers.copilot.agent import AgentConfig, BaseAgent
 from monikers.copilot.answers import read_answer
 from monikers.copilot.definition import Definition, definition_of
-from monikers.copilot.errors import AgentConfigurationError
+from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.formats import output_schema
 from monikers.copilot.llm import LLMResult
 from monikers.copilot.models import AgentContext, AgentResponse, InsightType, shared_state_of
@@ -39,7 +39,8 @@ class DynamicAgent(BaseAgent):
         try:
             check_template(definition.text)
         except PromptTemplateError as error:
-            raise AgentConfigurationError(f"agent {self.config.id!r}: text: {error}") from error
+            said = f"agent {self.config.id!r}: text: {error}"
+            raise AgentConfigurationError(said, [Mistake("text", str(error))]) from error
 
     async def evaluate(self, context: AgentContext) -> AgentResponse:
         """Render the prompt, ask the model, read its answer.
@@ -80,10 +81,13 @@ class DynamicAgent(BaseAgent):
         )
 
     def _memory(self, context: AgentContext) -> dict[str, Any]:
-        """What the agent keeps: of the board, or where version 1 has it; over what it starts with."""
-        kept: Any = context.blackboard.memory.get(self.config.id) if context.blackboard is not None else None
-        if not kept:
-            kept = shared_state_of(context).get(f"memory_{self.config.id}")
+        """What the agent keeps: what the board has, over what it starts with; where the board has nothing of it, what
+        version 1 has, over what the agent has kept itself."""
+        board = context.blackboard
+        kept: Any = None if board is None else board.memory.get(self.config.id)
+        if isinstance(kept, Mapping):
+            return {**self.first_state, **kept}
+        kept = shared_state_of(context).get(f"memory_{self.config.id}")
         return {**self.private_state, **(kept if isinstance(kept, Mapping) else {})}
 
     async def _ask(self, messages: Messages) -> LLMResult:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 
 class ReadOnlyError(TypeError):
     """An agent tried to change what it is shown. What it wants changed belongs into its response."""
@@ -13,5 +16,19 @@ class ReadOnlyError(TypeError):
         )
 
 
+class Mistake(NamedTuple):
+    """What is wrong with one field of a definition, and what to write. An empty `field` is the definition itself."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
 class AgentConfigurationError(ValueError):
-    """An agent cannot be registered as it is configured."""
+    """An agent cannot be registered as it is configured; `mistakes` are those of its definition, if they are its."""
+
+    def __init__(self, said: str, mistakes: Sequence[Mistake] = ()) -> None:
+        super().__init__(said)
+        self.mistakes = tuple(mistakes)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from monikers.copilot.errors import AgentConfigurationError
+from monikers.copilot.errors import AgentConfigurationError, Mistake
 
 SHIPPED = Path(__file__).parent / "schemas"
 MAX_SCHEMA_BYTES = 100_000
@@ -43,15 +43,15 @@ def output_schema(named: Any, folder: Path | None = None) -> OutputSchema:
     if isinstance(named, Mapping):
         return _checked("(inline)", named)
     if not isinstance(named, str) or not _NAME.fullmatch(named):
-        raise AgentConfigurationError(
-            f"output_format: {str(named)[:80]!r} is no name of a format: write letters, digits, '_' and '-', or "
+        raise _wrong(
+            f"{str(named)[:80]!r} is no name of a format: write letters, digits, '_' and '-', or "
             'an object with "instruction" and "mapping"'
         )
     for place in (folder, SHIPPED):
         if place is not None and (place / f"{named}.json").is_file():
             return _of_file(place / f"{named}.json")
-    raise AgentConfigurationError(
-        f"output_format: there is no format {named!r}: use one of {', '.join(known_formats(folder))}, or write "
+    raise _wrong(
+        f"there is no format {named!r}: use one of {', '.join(known_formats(folder))}, or write "
         f"{named}.json into the folder of your own formats"
     )
 
@@ -78,16 +78,19 @@ def _read(path: Path) -> OutputSchema:
             raise ValueError(f"it has {len(raw)} bytes; at most {MAX_SCHEMA_BYTES} are read")
         found = json.loads(raw)
     except (OSError, ValueError, RecursionError) as error:
-        said = f"output_format: the format {path.stem!r} cannot be read: {str(error)[:200]}; correct {path.name}"
-        raise AgentConfigurationError(said) from error
+        raise _wrong(f"the format {path.stem!r} cannot be read: {str(error)[:200]}; correct {path.name}") from error
     return _checked(path.stem, found)
 
 
 def _checked(name: str, found: Any) -> OutputSchema:
     problem = _problem(found)
     if problem:
-        raise AgentConfigurationError(f"output_format: the format {name!r} {problem}")
+        raise _wrong(f"the format {name!r} {problem}")
     return OutputSchema(name, found.get("instruction", ""), dict(found.get("mapping", {})))
+
+
+def _wrong(message: str) -> AgentConfigurationError:
+    return AgentConfigurationError(f"output_format: {message}", [Mistake("output_format", message)])
 
 
 def _problem(found: Any) -> str:

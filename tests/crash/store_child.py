@@ -21,9 +21,11 @@ from store.agent_state import states_of, upsert_agent_state
 from store.agent_steps import append_agent_step, journal_of
 from store.changes import Feed
 from store.clock import SystemClock, SystemIds
+from store.copilot_agents import NewVersion, save_version
 from store.crashpoints import CrashPoint, crash_at, no_crash
 from store.database import Store, open_store
 from store.enqueueing import NewAction, enqueue
+from store.errors import ConflictError
 from store.ids import ActionId, SessionId
 from store.marks import mark_action_processed_async
 from store.options import StoreOptions
@@ -179,6 +181,17 @@ async def same_keys(store: Store, options: dict[str, Any]) -> None:
         tell(key=action.idempotency_key, id=action.id)
 
 
+async def save_agents(store: Store, options: dict[str, Any]) -> None:
+    """Save versions of one agent that other processes save at the same time; report which were taken."""
+    name, db = options["name"], store.tenant()
+    for based_on in range(options["count"]):
+        try:
+            saved = await save_version(db, NewVersion("sales", "coach", {"by": name}, based_on))
+            tell(version=saved.version, by=name)
+        except ConflictError as error:
+            tell(refused=str(error))
+
+
 ROLES: dict[str, Role] = {
     function.__name__: function
     for function in (
@@ -193,6 +206,7 @@ ROLES: dict[str, Role] = {
         keep_up,
         compact_once,
         same_keys,
+        save_agents,
     )
 }
 

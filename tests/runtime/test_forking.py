@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contract import MonikerError, StepFrame, StepOut
-from store.actions import Action, ActionStatus
-from store.agent_requests import agent_fork, agent_input
+from store.actions import Action, ActionKind, ActionStatus, queue_of
+from store.agent_requests import FirstInput, agent_fork, agent_input
 from store.agent_state import SessionStatus
 from store.agent_steps import AgentStep, StepStatus, journal_of
 from store.conversations import list_participants
@@ -95,6 +95,42 @@ async def test_a_fork_begins_with_the_step_and_goes_its_own_way(tmp_path: Path) 
         assert row.conversation_id is None
         assert steps[1].usage["steps"] == 2
         await hold_laws(shop.db)
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["a worker runs", "a worker starts later"])
+async def test_what_is_said_with_a_fork_is_its_first_turn(tmp_path: Path, is_running: bool) -> None:
+    """Both are in one commit: the input never finds a session that is not there, and nothing comes before it."""
+    async with talked(tmp_path, "one") as shop:
+        if not is_running:
+            await shop.stop()
+        forked = [
+            await fork(shop, 1, f"f{at}", first_input=FirstInput(f"mine {at}"), idempotency_key=f"k{at}")
+            for at in range(5)
+        ]
+        again = await fork(shop, 1, "f0", first_input=FirstInput("mine 0"), idempotency_key="k0")
+        assert again.id == forked[0].id
+        if not is_running:
+            await shop.start()
+        for at in range(5):
+            steps = await shop.until_steps(2, f"f{at}")
+            assert [step.iteration for step in steps] == [0, 1]
+            assert steps[1].state["said"] == ["one", f"mine {at}"]
+        asked = [action for action in await queue_of(shop.db).find() if action.kind is ActionKind.INPUT]
+        assert len(asked) == 1 + 5
+        await hold_laws(shop.db)
+
+
+async def test_what_is_said_with_a_fork_is_there_with_it_or_not_at_all(tmp_path: Path) -> None:
+    async with talked(tmp_path) as shop:
+        before = await shop.store.tables["queue"].version()
+        made = await fork(shop, 0, first_input=FirstInput("mine"))
+        rows = await queue_of(shop.db).created_since(before)
+        mine = {row.version for row in rows if row.item.session_id == made.session_id}
+        assert len(mine) == 1, "two commits: a crash between them leaves a fork that nobody speaks to"
+        assert [row.item.kind for row in rows if row.item.session_id == made.session_id] == [
+            ActionKind.FORK,
+            ActionKind.INPUT,
+        ]
 
 
 async def test_a_fork_of_a_done_step_waits_for_an_input(tmp_path: Path) -> None:

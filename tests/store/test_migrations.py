@@ -20,7 +20,17 @@ from store.errors import StoreTooNewError
 from store.lanes import general_lane, lane_of
 from store.migrations import ALL_MIGRATIONS, READ_NEWEST, Migration, create_table, migrate
 from store.options import StoreOptions
-from store.schema import AGENT_EVENTS, ALL_TABLES, BUDGETS, MEMORIES, MIGRATIONS, QUEUE, TOOL_PINS, TableSpec
+from store.schema import (
+    AGENT_EVENTS,
+    ALL_TABLES,
+    BUDGETS,
+    COPILOT_AGENTS,
+    MEMORIES,
+    MIGRATIONS,
+    QUEUE,
+    TOOL_PINS,
+    TableSpec,
+)
 from store.testing import START, CountingIds, FrozenClock
 
 
@@ -193,6 +203,21 @@ async def test_a_store_from_before_there_were_budgets_gets_their_table(connectio
             await create_table(connection, spec)
     await migrate(connection, FrozenClock())
     assert await tables(connection) == {spec.name for spec in (*ALL_TABLES, MIGRATIONS)}
+
+
+async def test_a_store_from_before_agents_were_saved_gets_their_table(connection: AsyncConnection) -> None:
+    await create_table(connection, MIGRATIONS)
+    for number in range(1, 9):
+        await record(connection, number)
+    for spec in ALL_TABLES:
+        if spec is not COPILOT_AGENTS:
+            await create_table(connection, spec)
+    (adds,) = [migration for migration in ALL_MIGRATIONS if migration.name == "saved agents of the copilot"]
+    await adds.apply(connection)  # cut off before it was recorded, it is done again
+    await migrate(connection, FrozenClock())
+    table = await connection.open_table(COPILOT_AGENTS.name)
+    assert await table.schema() == COPILOT_AGENTS.schema
+    assert [row["number"] for row in await recorded(connection)] == list(range(1, len(ALL_MIGRATIONS) + 1))
 
 
 async def test_events_from_before_they_had_lanes_stay(connection: AsyncConnection) -> None:

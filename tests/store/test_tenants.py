@@ -28,6 +28,7 @@ from store import (
     budgets,
     cancelling,
     conversations,
+    copilot_agents,
     enqueueing,
     filters,
     leases,
@@ -84,6 +85,7 @@ MODULES = (
     budgets,
     cancelling,
     conversations,
+    copilot_agents,
     enqueueing,
     leases,
     marks,
@@ -131,6 +133,7 @@ async def fill(db: TenantStore, mark: str) -> None:
         schedules.schedules_of(db).upsert(a_schedule(mark)),
         budgets.budgets_of(db).append(budgets.Budget("budget", TOTAL, {"tokens": 5}, START, mark)),
         tool_pins.publish_tools(db, [a_tool(mark)]),
+        copilot_agents.save_version(db, a_version(mark, based_on=0)),
     )
 
 
@@ -154,6 +157,10 @@ def a_schedule(mark: str) -> schedules.Schedule:
 
 def a_tool(mark: str) -> tool_pins.SeenTool:
     return tool_pins.SeenTool("s_t", "s", "t", mark, mark, {"type": "object"})
+
+
+def a_version(mark: str, *, based_on: int) -> copilot_agents.NewVersion:
+    return copilot_agents.NewVersion("sales", "coach", {"text": mark}, based_on, note=mark)
 
 
 async def everything(store: Store, tenant: TenantId) -> dict[str, list[dict[str, Any]]]:
@@ -250,6 +257,9 @@ CALLS: dict[str, Call] = {
     "posting.pushed_sessions": lambda db: posting.pushed_sessions(db, C),
     "posting.was_posted": lambda db: posting.was_posted(db, K),
     "records.find_record": lambda db: records.find_record(db, S, "s:0:llm:1"),
+    "enqueueing.enqueue_together": lambda db: enqueueing.enqueue_together(
+        db, NewAction(ActionKind.CREATE, session_id=SessionId("n")), NewAction(ActionKind.INPUT)
+    ),
     "enqueueing.find_lane": lambda db: enqueueing.find_lane(db, NewAction(ActionKind.INPUT, session_id=S)),
     "marks.own_open_actions": lambda db: marks.own_open_actions(db, [LANE], 9),
     "marks.send_on": lambda db: _send_on(db),
@@ -342,6 +352,10 @@ CALLS: dict[str, Call] = {
     "tool_pins.publish_tools": lambda db: tool_pins.publish_tools(db, [a_tool("x")], trust_new=True),
     "tool_pins.approve_tool": lambda db: tool_pins.approve_tool(db, "s_t", "x"),
     "tool_pins.withdraw_tool": lambda db: tool_pins.withdraw_tool(db, "s_t", "x"),
+    "copilot_agents.save_version": lambda db: copilot_agents.save_version(db, a_version("x", based_on=1)),
+    "copilot_agents.list_versions": lambda db: copilot_agents.list_versions(db, "sales", "coach"),
+    "copilot_agents.get_version": lambda db: copilot_agents.get_version(db, "sales", "coach", 1),
+    "copilot_agents.newest_versions": lambda db: copilot_agents.newest_versions(db, "sales"),
     "workers.save_worker": lambda db: workers.save_worker(db, a_worker(host="x")),
     "workers.list_workers": workers.list_workers,
     "changes.Feed created": lambda db: Feed(actions.queue_of(db), "created", 0).poll(),
@@ -396,6 +410,7 @@ def test_every_table_has_rows_in_this_test_or_is_not_used_yet() -> None:
         "leases",
         "budgets",
         "tool_pins",
+        "copilot_agents",
     }
 
 
@@ -437,7 +452,7 @@ async def test_a_call_is_as_if_there_were_no_other_tenant(
     assert {name: answer for name, answer in answers.items() if name not in SHOWS_VERSIONS} == {
         name: answer for name, answer in expected.items() if name not in SHOWS_VERSIONS
     }
-    assert sum(map(len, before.values())) == 16  # one of them says where traces are followed from
+    assert sum(map(len, before.values())) == 17  # one of them says where traces are followed from
     assert await everything(store, THEIRS) == before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from store import Action, ActionKind, AgentState, AgentStep, ConflictError, NotFoundError, get_conversation
-from store.agent_requests import agent_fork
+from store.agent_requests import FirstInput, agent_fork
 from store.agent_steps import find_step, list_agent_steps_latest
 from store.ids import AgentId, ConversationId, SessionId, step_id
 from store.stepstates import is_changes
@@ -13,10 +13,18 @@ from web.api.control import ActionAccepted
 from web.lookup import get_known
 from web.routes import Answer, Api, One, Operation
 from web.schemas import Fork
+from web.shapes import Json
 
 
 async def fork_session(api: Api, *, session_id: str, body: Fork) -> Answer:
     """Begin a session with the state, step tokens and wait that this one had after a step."""
+    return Answer(await begin_fork(api, session_id, body), 202)
+
+
+async def begin_fork(
+    api: Api, session_id: str, body: Fork, *, first_input: FirstInput | None = None, stop_on_done: bool | None = None
+) -> Json:
+    """Put a fork into the queue, and in the same commit what is said to it; answers as `ActionAccepted`."""
     known = await get_known(api.db, SessionId(session_id))
     if not isinstance(known.source, AgentState):
         raise ConflictError(f"session {session_id!r} has not begun; it has no step to fork from")
@@ -32,10 +40,11 @@ async def fork_session(api: Api, *, session_id: str, body: Fork) -> Answer:
             agent_id=source.agent_id if body.agent_id is None else AgentId(body.agent_id),
             session_id=None if body.session_id is None else SessionId(body.session_id),
             conversation_id=None if body.conversation_id is None else ConversationId(body.conversation_id),
-            spec=_spec(api, source, body),
+            spec={**_spec(api, source, body), **({} if stop_on_done is None else {"stop_on_done": stop_on_done})},
+            first_input=first_input,
             idempotency_key=body.idempotency_key,
         )
-    return Answer(_accepted(action, source.session_id), 202)
+    return _accepted(action, source.session_id)
 
 
 async def _step(api: Api, session_id: SessionId, iteration: int | None) -> AgentStep:

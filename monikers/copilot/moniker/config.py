@@ -47,7 +47,7 @@ class CopilotConfig(FrozenModel):
         300, gt=0, le=86_400, description="No timer fires when nobody has spoken for so many seconds"
     )
     kept_segments: int = Field(200, ge=1, le=2_000, description="How much of the transcript agents can read")
-    dry_run: bool = Field(False, description="End after the first turn")
+    dry_run: bool = Field(False, description="Take one input, then end; no timer fires")
 
     @field_validator("agent_set")
     @classmethod

@@ -44,11 +44,11 @@ async def _listened(ctx: Ctx[CopilotConfig], frame: StepFrame, state: CopilotSta
         _obey(one, state)
     table = Table(ctx, state, moment)
     asks = _asks(table, state, heard, moment, told)
-    if not heard and frame.guidance is None:
+    if not heard and frame.guidance is None and not ctx.config.dry_run:
         due = [timer for timer in timers(table.agents, state, ctx.config.quiet_after_s) if timer.at <= moment]
         asks += asks_of_timers(due, state, moment)
     taken = await table.take(asks)
-    return _answer(ctx, state, table, told, asks, taken, decided)
+    return _answer(ctx, frame, state, table, told, asks, taken, decided)
 
 
 async def _moment(ctx: Ctx[CopilotConfig]) -> datetime:
@@ -108,6 +108,7 @@ def _segment(heard: Heard, state: CopilotState, moment: datetime) -> TranscriptS
 
 def _answer(
     ctx: Ctx[CopilotConfig],
+    frame: StepFrame,
     state: CopilotState,
     table: Table,
     told: Json,
@@ -129,7 +130,7 @@ def _answer(
         },
         notes=_notes(taken, insights),
         wait=_wait(ctx, state, table),
-        done=ctx.config.dry_run and bool(asks),
+        done=_has_been_tried(ctx, frame),
     )
 
 
@@ -139,7 +140,15 @@ def _notes(taken: Taken, insights: list[Json]) -> str | None:
     return f"{taken.ran} of the agents ran, {len(insights)} insights"
 
 
+def _has_been_tried(ctx: Ctx[CopilotConfig], frame: StepFrame) -> bool:
+    """Whether a dry run has had its one input, be it one that could not be taken up. What else it did is no try."""
+    return ctx.config.dry_run and bool(frame.inputs)
+
+
 def _wait(ctx: Ctx[CopilotConfig], state: CopilotState, table: Table) -> Wait:
+    """A dry run waits for its input alone: no timer comes before it, and none is paid for if it never comes."""
+    if ctx.config.dry_run:
+        return WaitForInput(prompt=_PROMPT)
     found = timers(table.agents, state, ctx.config.quiet_after_s)
     return WaitUntil(time=found[0].at) if found else WaitForInput(prompt=_PROMPT)
 
@@ -153,4 +162,5 @@ def _not_taken_up(ctx: Ctx[CopilotConfig], frame: StepFrame, problem: str) -> St
         text=f"This was not taken up: {problem}",
         data={"turn": state.turn, "trigger": None, "segment": None, "turns": [], "insights": [], "problem": problem},
         wait=_wait(ctx, state, Table(ctx, state, ctx.clock.now())),
+        done=_has_been_tried(ctx, frame),
     )

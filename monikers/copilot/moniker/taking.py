@@ -12,11 +12,11 @@ from monikers.copilot.agent import BaseAgent
 from monikers.copilot.blackboard import Blackboard
 from monikers.copilot.callbacks import AgentCallbackHandler
 from monikers.copilot.engine import AgentEngine
-from monikers.copilot.models import AgentContext
 from monikers.copilot.moniker.asks import Ask
 from monikers.copilot.moniker.config import CopilotConfig
 from monikers.copilot.moniker.desk import Desk
 from monikers.copilot.moniker.roster import built_agent
+from monikers.copilot.moniker.scene import scene_of
 from monikers.copilot.moniker.state import CopilotState
 from monikers.copilot.moniker.telling import InsightIds, Recorder, Teller, Told, durations_of, insight_row
 from monikers.copilot.turnrecord import TurnRecord
@@ -26,8 +26,6 @@ from runtime.guard.port import Channel
 #: items of a queue on the board; the oldest are dropped beyond that many
 MAX_QUEUED = 1_000
 _LIVE = "insight"
-#: whoever may write to the thread can send one: it is data in the prompt, as what the others say is
-_WISH = "A wish of the person you work for: {}"
 _HELD = "held"
 
 
@@ -170,24 +168,10 @@ class Table:
         if ids is not None and self.allowed is not None:
             ids = [agent_id for agent_id in ids if agent_id in self.allowed]
         await self.engine.process_turn(
-            self._context(),
+            scene_of(self._ctx.session_id, self._ctx.config, self._state, self.board),
             allowed_agent_ids=self.allowed if ids is None else ids,
             trigger_type=ask.trigger,
             trigger_metadata=ask.metadata,
-        )
-
-    def _context(self) -> AgentContext:
-        config, state = self._ctx.config, self._state
-        wishes = [_WISH.format(words) for words in state.guidance]
-        return AgentContext(
-            session_id=self._ctx.session_id,
-            recent_segments=state.segments,
-            blackboard=self.board,
-            rag_docs=[*config.rag_docs, *wishes],
-            user_context=config.user_context or None,
-            language_directive=config.language_directive or None,
-            turn_count=state.turn,
-            agent_config_overrides={**config.overrides, **state.overrides},
         )
 
     async def _keep(self, number: int, record: TurnRecord, ids: InsightIds, taken: Taken) -> None:

@@ -26,6 +26,7 @@ NOT_API = (
     "/docs",
     "/frame",
     "/sessions",
+    "/copilot",
     "/conversations",
     "/approvals",
     "/queue",
