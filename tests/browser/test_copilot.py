@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Route, expect
+from playwright.async_api import Browser, Locator, expect
 
 from store import AgentStep, SessionStatus, append_agent_step, upsert_agent_state
 from tests.browser.tab import Tab, barriers, new_tab, overhang
@@ -28,24 +29,6 @@ EVIL = "<img src=x onerror=alert(1)>"
 LONG = "Averylongwordwithoutanyblank" * 6
 MOST_NODES = 2_500
 MINUTE_MS = 60_000
-SETS = {
-    "items": [
-        {
-            "name": "sales_call",
-            "title": "Sales call",
-            "description": "Coaches.",
-            "advised": "REP",
-            "agents": [{"agent_id": "a", "name": "Listener"}],
-        },
-        {
-            "name": "meeting",
-            "title": "Team meeting",
-            "description": "Keeps the agenda.",
-            "advised": "HOST",
-            "agents": [],
-        },
-    ]
-}
 
 
 @dataclass
@@ -201,17 +184,6 @@ def _timeless(line: str) -> str:
 
 
 async def test_the_list_is_live_and_starts_a_copilot(tab: Tab, stage: Stage) -> None:
-    asked: list[Any] = []
-
-    async def sets(route: Route) -> None:
-        await route.fulfill(json=SETS)
-
-    async def start(route: Route) -> None:
-        asked.append(route.request.post_data_json)
-        await route.fulfill(status=202, json={"session_id": stage.session_id, "action_id": "a"})
-
-    await tab.page.route("**/api/copilot/sets", sets)
-    await tab.page.route("**/api/copilot/sessions", start)
     await tab.open("/copilot")
     row = tab.find(f"[data-session-id='{stage.session_id}']")
     await expect(row).to_contain_text("listening")
@@ -220,13 +192,18 @@ async def test_the_list_is_live_and_starts_a_copilot(tab: Tab, stage: Stage) -> 
     await expect(row).to_contain_text("paused")
     await expect(row.locator(".steps")).to_have_text("1")
     await tab.find("[data-start]").first.click()
-    await expect(tab.find("[data-sets] .choice")).to_have_count(2)
+    await expect(tab.find("[data-sets] .choice")).to_have_count(6)
+    await expect(tab.find("[data-sets]")).to_contain_text("Keeps a meeting on its agenda")
     await tab.find("[data-sets] input[value=meeting]").check()
     await tab.find("#c-title").fill("Monday")
     await tab.page.keyboard.press("Enter")
-    await tab.page.wait_for_url(f"**/copilot/{stage.session_id}")
+    await tab.page.wait_for_url(re.compile(r"/copilot/[0-9A-Z]{26}"))
     await tab.is_live()
-    assert asked == [{"agent_set": "meeting", "title": "Monday"}]
+    await expect(tab.find("h1")).to_have_text("Monday")
+    await tab.shows(".record .facts", "Meeting")
+    await tab.session_is("created")  # nobody works here
+    await tab.open("/copilot")
+    await expect(tab.find("[data-rows]")).not_to_contain_text("Monday")  # as long as it waits in the queue
 
 
 async def test_the_page_is_found_by_key(tab: Tab) -> None:
@@ -389,20 +366,15 @@ async def test_an_insight_fades_in_its_place_and_what_is_kept_stays(tab: Tab, st
 
 
 async def test_a_held_insight_is_decided_about_once(tab: Tab, stage: Stage) -> None:
-    asked: list[Any] = []
-
-    async def decide(route: Route) -> None:
-        asked.append((route.request.url.rsplit("/", 1)[-1], route.request.post_data_json))
-        await route.fulfill(status=202, json={"action_id": "a", "session_id": stage.session_id})
-
-    await tab.page.route("**/api/copilot/sessions/*/insights/*", decide)
     await look(tab, stage)
     told = await stage.finds("Offer the free pilot.", zone="A", status="held")
     await expect(card(tab, told).locator("[data-mark]")).to_have_text("waits for you")
     await card(tab, told).locator("[data-decide=true]").dblclick()
     await expect(card(tab, told).locator("[data-mark]")).to_have_text("will be shown")
     await expect(card(tab, told).locator("[data-decide=false]")).to_be_disabled()
-    assert asked == [(told["insight_id"].replace(":", "%3A"), {"agreed": True})]
+    (asked,) = await stage.api.actions(stage.session_id)
+    assert asked["payload"]["data"] == {"decide": {"insight_id": told["insight_id"], "agreed": True}}
+    await expect(said(tab)).to_have_count(0)  # a decision is nothing that somebody said
     await stage.turn(insights=[{**told, "status": "shown", "expiry": 600}])
     await expect(card(tab, told)).to_have_attribute("data-status", "shown")
     await expect(card(tab, told).locator("[data-decide]")).to_have_count(0)

@@ -3,7 +3,7 @@
 // An insight may be told early, before its step is stored. Its stored self takes its place; when the step is stored
 // without it, it was void and goes. The one of the later step counts, however often each comes.
 
-import { all, allow, ask, one, onceAtATime, say, setText } from "./dom.js";
+import { all, allow, ask, newKey, one, onceAtATime, say, setText } from "./dom.js";
 import { cardOf, markOf } from "./card.js";
 import { Choices } from "./choices.js";
 import { counted, zoneOf } from "./copilotwords.js";
@@ -216,7 +216,7 @@ export class Insights {
     error.textContent = "";
     await onceAtATime(button, async () => {
       try {
-        await ask("POST", path, { agreed });
+        await ask("POST", path, { agreed, idempotency_key: newKey() });
         if (this.#shown(insight.insight_id)?.status === "held") this.decided.set(insight.insight_id, agreed ? "will be shown" : "will be dropped");
       } catch (problem) {
         error.textContent = problem.message;
