@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
-from store import AgentStep, SessionStatus, append_agent_step, upsert_agent_state
+from store import AgentStep, SessionStatus, TenantStore, append_agent_step, upsert_agent_state
 from tests.browser.tab import Tab, barriers, new_tab, overhang
 from tests.processes import QUICK, Dashboard, start_dashboard, stored
 from tests.remote import Api
@@ -36,6 +36,7 @@ class Stage:
     """A dashboard without a worker, and one copilot of which the test writes the rows itself."""
 
     web: Dashboard
+    db: TenantStore
     api: Api
     session_id: str
     thread: str
@@ -45,8 +46,7 @@ class Stage:
         """Store one more turn, now; its iteration."""
         iteration, self.next = self.next, self.next + 1
         step = turn_step(self.session_id, iteration, created_at=datetime.now(UTC), **given)
-        async with stored(self.web.folder) as db:
-            await append_agent_step(db, step)
+        await append_agent_step(self.db, step)
         return iteration
 
     async def finds(self, content: str, **given: Any) -> Json:
@@ -58,15 +58,13 @@ class Stage:
     async def tells(self, content: str, **given: Any) -> Json:
         """An agent has found an insight; the step that it belongs to is not stored."""
         told = insight(self.session_id, self.next, content, **given)
-        async with stored(self.web.folder) as db:
-            await tell_early(db, self.session_id, self.next, told, datetime.now(UTC))
+        await tell_early(self.db, self.session_id, self.next, told, datetime.now(UTC))
         return told
 
     async def is_in(self, status: SessionStatus, **given: Any) -> None:
         """The session's row says this now."""
         row = copilot_state(self.session_id, self.next - 1, status=status, conversation_id=self.thread, **given)
-        async with stored(self.web.folder) as db:
-            await upsert_agent_state(db, [row])
+        await upsert_agent_state(self.db, [row])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -77,14 +75,20 @@ async def web(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Asy
     running.end()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def db(web: Dashboard) -> AsyncIterator[TenantStore]:
+    """Its store."""
+    async with stored(web.folder) as opened:
+        yield opened
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(web: Dashboard, request: pytest.FixtureRequest) -> Stage:
+async def stage(web: Dashboard, db: TenantStore, request: pytest.FixtureRequest) -> Stage:
     """A session of its own for each test."""
     name = request.node.name.removeprefix("test_")[:60].replace("[", "-").replace("]", "")
     now = datetime.now(UTC)
-    async with stored(web.folder) as db:
-        await store_copilot(db, name, title=f"About {name}", created_at=now, updated_at=now)
-    return Stage(web, Api(web.url), name, f"thread-of-{name}")
+    await store_copilot(db, name, title=f"About {name}", created_at=now, updated_at=now)
+    return Stage(web, db, Api(web.url), name, f"thread-of-{name}")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -275,20 +279,19 @@ async def test_a_speaker_is_chosen_and_says_something_by_keyboard(tab: Tab, stag
 
 async def test_a_reader_is_not_moved_and_finds_the_newest(tab: Tab, stage: Stage) -> None:
     steps: list[AgentStep] = []
-    async with stored(stage.web.folder) as db:
-        for number in range(260):
-            words = f"Sentence number {number} of a long conversation."
-            insights = [insight(stage.session_id, number, f"Advice {number}", zone="ABC"[number % 3], expiry=9_000)]
-            steps.append(
-                turn_step(
-                    stage.session_id,
-                    number,
-                    said=segment(f"S{number % 8}", words, number),
-                    insights=insights,
-                    ran=[run_of(f"agent_{n}") for n in range(8)],
-                )
+    for number in range(260):
+        words = f"Sentence number {number} of a long conversation."
+        insights = [insight(stage.session_id, number, f"Advice {number}", zone="ABC"[number % 3], expiry=9_000)]
+        steps.append(
+            turn_step(
+                stage.session_id,
+                number,
+                said=segment(f"S{number % 8}", words, number),
+                insights=insights,
+                ran=[run_of(f"agent_{n}") for n in range(8)],
             )
-        await asyncio.gather(*[append_agent_step(db, step) for step in steps])
+        )
+    await asyncio.gather(*[append_agent_step(stage.db, step) for step in steps])
     stage.next = 260
     await look(tab, stage)
     await expect(said(tab).last).to_have_text("Sentence number 259 of a long conversation.")
@@ -484,6 +487,10 @@ async def test_a_real_copilot_is_told_something_and_advises(browser: Browser, da
         await expect(tab.find(".said-row:not(.unheard)")).to_have_count(1)
         await expect(tab.find(".turn")).not_to_have_count(0)
         await expect(tab.find("[data-sections] .entry.changed").first).to_be_visible()
+        await tab.find(".run .who a").first.click()
+        await tab.page.wait_for_url(f"**/copilot/studio?agent_set=sales_call*session_id={session_id}")
+        await tab.is_live()
+        await tab.open(f"/copilot/{session_id}")
         await tab.session_is("listening")
         await tab.find('[data-control="destroy"]').click()
         await tab.find("[data-undo-now]").click()

@@ -128,9 +128,15 @@ async function resync() {
 
 /** The same for the thread: its newest posts, as far as no step has heard them. */
 async function resyncThread() {
-  const { items } = await ask("GET", `/api/conversations/${encodeURIComponent(session.conversation_id)}/messages?order=desc&limit=${PAGE}`);
+  const { items } = await ask("GET", `/api/conversations/${encodeURIComponent(session.conversation_id)}/messages?order=desc&limit=${PAGE}`).catch(whenGone);
   const heardAt = turns.turns[0]?.created_at ?? "";
   showUnheard(items.toReversed().filter(({ created_at: at }) => at > heardAt).map(postedIn).filter(Boolean));
+}
+
+/** A thread that is gone has no posts; anything else is tried again. */
+function whenGone(problem) {
+  if (problem.status !== 404) throw problem;
+  return { items: [] };
 }
 
 // --- saying something -----------------------------------------------------------------------------------------------------
