@@ -36,9 +36,16 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
 
 
 def merge_facts(facts: Iterable[Fact], board: Blackboard) -> None:
-    """Offer facts that stand in the order of a merge. Among themselves priority decides, then confidence, then order:
-    in that order each replaces the ones before it. Against older ones `facts.replaces` decides."""
-    for fact in sorted(facts, key=lambda fact: (fact.priority, fact.confidence)):
+    """Offer facts that stand in the order of a merge. Of those for one place only the best is offered: priority decides,
+    then confidence, then order. Against older ones `facts.replaces` decides."""
+    best: dict[tuple[str, str | None], Fact] = {}
+    for fact in facts:
+        place = fact.type, fact.key
+        rival = best.get(place)
+        if rival is None or (fact.priority, fact.confidence) >= (rival.priority, rival.confidence):
+            best.pop(place, None)  # it stands where it comes in the merge, not where the other one came
+            best[place] = fact
+    for fact in best.values():
         board.facts.offer(fact)
 
 
