@@ -36,8 +36,8 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
 
 
 def merge_facts(facts: Iterable[Fact], board: Blackboard) -> None:
-    """Offer facts that stand in the order of a merge. Of those for one place only the best is offered: priority decides,
-    then confidence, then order. Against older ones `facts.replaces` decides."""
+    """Offer facts that stand in the order of a merge; of those for one place only the best: priority decides, then
+    confidence, then order. Against older ones `facts.replaces` decides."""
     best: dict[tuple[str, str | None], Fact] = {}
     for fact in facts:
         place = fact.type, fact.key
