@@ -30,7 +30,8 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
         for name, items in found.queues.items():
             board.push_queue_items(name, items)
         for agent_id, updates in found.memory.items():
-            board.update_memory(agent_id, updates)
+            if updates:  # memory that is there and empty would be memory that was emptied
+                board.update_memory(agent_id, updates)
         _add(found, total)
     merge_facts([fact for found in ordered for fact in found.facts], board)
 
