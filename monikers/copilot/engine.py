@@ -36,7 +36,8 @@ class AgentEngine:
 
     For one event loop. All times are in seconds. `agent_timeout` holds for agents without one of their own, None for no
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
-    `insight_window` are shown once (0: always). `clock` is where all time comes from.
+    `insight_window` are shown once (0: always). `clock` is where all time comes from. Raises `ValueError` for what is no
+    time.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class AgentEngine:
         clock: Clock | None = None,
         new_client: Callable[..., Any] = LLMClient,
     ) -> None:
+        _check_seconds(agent_timeout, callback_timeout, insight_window)
         self.callbacks = list(callbacks or ())
         self.max_phases = min(max(max_phases, 1), MOST_PHASES)
         if self.max_phases != max_phases:
@@ -274,6 +276,16 @@ class AgentEngine:
     def session_count(self) -> int:
         """How many sessions are kept."""
         return len(self._sessions)
+
+
+def _check_seconds(agent_timeout: float | None, callback_timeout: float, insight_window: float) -> None:
+    if agent_timeout is not None and not agent_timeout > 0:
+        raise ValueError(
+            f"agent_timeout={agent_timeout} lets no agent answer: give seconds above 0, or None for no end"
+        )
+    for name, seconds in (("callback_timeout", callback_timeout), ("insight_window", insight_window)):
+        if not seconds >= 0:
+            raise ValueError(f"{name}={seconds} is no time: give seconds, 0 or more")
 
 
 def _given(**settings: Any) -> dict[str, Any]:
