@@ -28,12 +28,12 @@ demo-copilot:
 # Run every test (ARGS="-k queue" is passed on to pytest); one that fails runs again, twice at most, and is listed as RERUN
 test:
 	@$(SETUP) test
-	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --reruns 2 -raR $(ARGS)
+	@$(PY) -m scripts.no_leftovers $(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --reruns 2 -raR $(ARGS)
 
 # Run the tests that need neither a browser nor many seconds
 test-fast:
 	@$(SETUP) test
-	@$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not slow and not browser" $(ARGS)
+	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not slow and not browser" $(ARGS)
 
 # Measure the speed of this machine's store and runtime
 bench:

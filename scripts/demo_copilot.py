@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ _ADDRESS = re.compile(r"Stepwell is at (http://\S+)")
 #: whatever else is set, nobody is asked who wants money
 _OFFLINE = {"STEPWELL_MODEL": "offline"}
 _PATIENCE_S = 30.0
+_LOOK_S = 0.2
 
 
 @click.command()
@@ -37,10 +39,12 @@ _PATIENCE_S = 30.0
 def main(transcript: str, speed: float, port: int | None, *, once: bool) -> None:
     """Play a recorded conversation to a copilot, and show where to watch it."""
     recorded = load_transcript(transcript)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the dashboard ends with this
     with _dashboard(port) as url, httpx2.Client(base_url=url, timeout=_PATIENCE_S) as client:
         conversation_id, session_id = _begin(client, recorded)
         click.echo(f"Watch it live: {url}/copilot/{session_id}")
         play(client, conversation_id, recorded, speed)
+        _until_heard(client, session_id)
         click.echo(f"The call is over. Everything that happened: {url}/copilot/{session_id}")
         if not once:
             click.echo("Ctrl-C stops the dashboard.")
@@ -92,6 +96,16 @@ def play(client: httpx2.Client, conversation_id: str, recorded: RecordedTranscri
         time.sleep(max(0.0, began + segment.timestamp / speed - time.monotonic()))
         _posted(client, f"/api/conversations/{conversation_id}/messages", **_body(segment))
         click.echo(f"{segment.timestamp:7.1f} s  {segment.speaker}: {segment.text}")
+
+
+def _until_heard(client: httpx2.Client, session_id: str) -> None:
+    """Return when the copilot has taken up all that was said."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        counts = client.get("/api/queue", params={"session_id": session_id, "limit": 1}).json()["counts"]
+        if not counts.get("pending") and not counts.get("claimed"):
+            return
+        time.sleep(_LOOK_S)
 
 
 def _body(segment: TranscriptSegment) -> dict[str, Any]:

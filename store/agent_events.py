@@ -77,6 +77,18 @@ async def running_text(
     return sorted(running, key=lambda event: (event.session_id, event.iteration, event.epoch, event.event_seq))
 
 
+async def running_events(db: TenantStore, session_id: SessionId, kind: str, *, after: int) -> list[AgentEvent]:
+    """What steps of a session that are not stored yet have told of one kind: those behind the iteration `after`."""
+    found = await events_of(db).created_since(
+        0,
+        filters.equals("session_id", session_id),
+        filters.equals("kind", kind),
+        filters.at_least("iteration", after + 1),
+    )
+    shown = [row.item for row in await shown_events(db, found)]
+    return sorted(shown, key=lambda event: (event.iteration, event.epoch, event.event_seq))
+
+
 def _is_piece(event: AgentEvent) -> bool:
     """Whether it says where it belongs; a moniker may call an event of its own the same."""
     return isinstance(event.data, dict) and {"call", "stream", "offset", "text"} <= event.data.keys()

@@ -50,7 +50,8 @@ def for_room(source: Source, rows: Sequence[Versioned[Any]], room: Room, *, seen
         events = source.events_of(row.item, room)
         for left, (event, data) in zip(reversed(range(len(events))), events, strict=True):
             version = row.version - 1 if left else reached  # only its last event tells that a row was sent
-            yield Sent(room, event, {**data, "cursor": cursors.encode({**base, source.table: version})})
+            cursor = cursors.encode({**base, source.table: version})
+            yield Sent(room, event, {**data, "room": room.name, "cursor": cursor})
 
 
 def in_order(source: Source, rows: Iterable[Versioned[Any]]) -> list[Versioned[Any]]:

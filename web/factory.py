@@ -18,6 +18,8 @@ from web.api.table import BLUEPRINTS, OPERATIONS
 from web.app import WebApp
 from web.bridge import StoreBridge, new_lock
 from web.catalogue import Catalogue, ModelInfo
+from web.copilotpages import copilot_blueprint
+from web.copilotviews import CopilotViews
 from web.depth import QueueDepth
 from web.emitter import Emitter
 from web.errors import install_errors
@@ -138,6 +140,7 @@ def _add_routes(web: Web, redact: Callable[[str], str]) -> None:
     for name, operations in BLUEPRINTS.items():
         web.app.register_blueprint(blueprint_of(name, operations, web.door))
     web.app.register_blueprint(pages_blueprint(StoreViews(web.door.api, web.bridge)))
+    web.app.register_blueprint(copilot_blueprint(CopilotViews(web.door.api, web.bridge)))
     web.app.register_blueprint(studio_blueprint(StudioViews(web.door.api, web.bridge)))
 
     @web.app.get(openapi.PATH)

@@ -139,6 +139,7 @@ class Tab:
 
 PAGES: Final = (
     Page("sessions", "Sessions", "/sessions", "g s"),
+    Page("copilot", "Copilot", "/copilot", "g l"),
     Page("conversations", "Conversations", "/conversations", "g c"),
     Page("approvals", "Approvals", "/approvals", "g p"),
     Page("queue", "Queue", "/queue", "g q"),
@@ -173,6 +174,7 @@ STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     "running": ("running", "running", "running"),
     "waiting": ("waiting", "waiting", "hand"),
     "sleeping": ("sleeping", "sleeping", "moon"),
+    "listening": ("listening", "done", "listening"),
     "paused": ("paused", "queued", "paused"),
     "stopping": ("stopping", "queued", "running"),
     "stopped": ("stopped", "queued", "stopped"),

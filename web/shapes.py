@@ -14,10 +14,13 @@ from store import Action, ActionStatus, AgentState, AgentStep, SessionStatus
 from store.agent_events import AgentEvent
 from store.approvals import open_approvals_of
 from store.insights import Insight
+from store.jsontext import json_dumps
 from web.names import session_name
 
 Json = dict[str, Any]
 
+#: of one value of a session's config, as JSON, in a list of sessions
+_LISTED_CHARS = 500
 CREATE_FAILED = frozenset({ActionStatus.FAILED, ActionStatus.DEAD})
 
 
@@ -117,8 +120,15 @@ def asking_shape(state: AgentState) -> Json:
 
 
 def listed_session_shape(state: AgentState) -> Json:
-    """A session in a list: without its context, which can be large."""
-    return {**session_shape(state), "context": None}
+    """A session in a list: without its context and without what is long in its config."""
+    shown = session_shape(state)
+    return {**shown, "context": None, "config": _short(shown["config"])}
+
+
+def _short(config: Any) -> Any:
+    if not isinstance(config, Mapping):
+        return config
+    return {name: value if len(json_dumps(value)) <= _LISTED_CHARS else None for name, value in config.items()}
 
 
 def queued_session_shape(create: Action) -> Json:

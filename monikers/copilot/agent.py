@@ -129,6 +129,11 @@ class BaseAgent(ABC):
             evaluation.private_state = state
 
     @property
+    def first_state(self) -> dict[str, Any]:
+        """What the agent starts with in a session that is new to it; not to be changed."""
+        return self._initial_state
+
+    @property
     def last_run_time(self) -> float:
         """Seconds since 1970 at which the agent was started before this evaluation in its session, 0 if never.
 
@@ -250,15 +255,16 @@ class BaseAgent(ABC):
 
     def error_insight(self, error: BaseException) -> AgentInsight:
         """What people see when this agent failed."""
-        text = f"{self.config.name} failed: {_words_of(error) or type(error).__name__}"
+        text = f"{self.config.name} failed: {_words_of(error)}"
         insight = self.create_insight(text[:MAX_ERROR_CHARS], InsightType.ERROR)
         insight.metadata = {"exception_type": type(error).__name__}
         return insight
 
 
 def _words_of(error: BaseException) -> str:
-    """What an error says, as text that any encoding takes; nothing if its own code fails."""
+    """What an error says, as text that any encoding takes; its kind if it says nothing or its own code fails."""
     try:
-        return str(error).encode("utf-8", "replace").decode()
+        said = str(error)
     except Exception:
-        return ""
+        said = type(error).__name__
+    return said.encode("utf-8", "replace").decode() or type(error).__name__

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from monikers.copilot.models import AgentInsight
 
-#: the oldest is forgotten beyond that many
-MAX_HELD = 1_000
+#: of one session; beyond that many its oldest is forgotten
+MAX_HELD = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +35,44 @@ class ApprovalPort(Protocol):
 
 
 class Holding:
-    """The insights that wait, by id."""
+    """The insights that wait, by session and id. What one session holds costs no other one its own."""
 
     def __init__(self, most: int = MAX_HELD) -> None:
         self._most = most
-        self._held: OrderedDict[str, HeldInsight] = OrderedDict()
+        self._held: dict[str, OrderedDict[str, HeldInsight]] = {}
+        self._sessions: dict[str, str] = {}
 
     def hold(self, held: HeldInsight) -> None:
         """Keep an insight until it is decided about."""
-        self._held[held.held_id] = held
-        if len(self._held) > self._most:
-            self._held.popitem(last=False)
+        waiting = self._held.setdefault(held.session_id, OrderedDict())
+        waiting[held.held_id] = held
+        self._sessions[held.held_id] = held.session_id
+        if len(waiting) > self._most:
+            self.take(next(iter(waiting)))
 
     def take_up(self, session_id: str, waited: Iterable[HeldInsight]) -> None:
         """Hold of a session what waited before a restart, and nothing else. An id that another session's insight has is
         left out."""
         self.forget(session_id)
         for held in waited:
-            if held.held_id not in self._held:
+            if held.held_id not in self._sessions:
                 self.hold(held)
 
     def take(self, held_id: str) -> HeldInsight | None:
         """Let go of an insight; None if it is not held, because it was decided about already or forgotten."""
-        return self._held.pop(held_id, None)
+        session_id = self._sessions.pop(held_id, None)
+        if session_id is None:
+            return None
+        held = self._held[session_id].pop(held_id)
+        if not self._held[session_id]:
+            del self._held[session_id]
+        return held
 
     def of(self, session_id: str) -> list[HeldInsight]:
         """What waits in a session, oldest first."""
-        return [held for held in self._held.values() if held.session_id == session_id]
+        return list(self._held.get(session_id, {}).values())
 
     def forget(self, session_id: str) -> None:
         """Let go of all of a session."""
         for held in self.of(session_id):
-            del self._held[held.held_id]
+            self.take(held.held_id)

@@ -158,6 +158,8 @@ def definition_of(config: Any) -> Definition:
     if mistakes:
         raise AgentConfigurationError(_said(given, mistakes), mistakes)
     _warn_of_deaf_triggers(found)
+    if not found.text.strip():
+        _log.warning("agent %r has no text: its model is told the format and nothing of what to look for", found.name)
     return found
 
 

@@ -81,10 +81,13 @@ class DynamicAgent(BaseAgent):
         )
 
     def _memory(self, context: AgentContext) -> dict[str, Any]:
-        """What the agent keeps: of the board, or where version 1 has it; over what it starts with."""
-        kept: Any = context.blackboard.memory.get(self.config.id) if context.blackboard is not None else None
-        if not kept:
-            kept = shared_state_of(context).get(f"memory_{self.config.id}")
+        """What the agent keeps: what the board has, over what it starts with; where the board has nothing of it, what
+        version 1 has, over what the agent has kept itself."""
+        board = context.blackboard
+        kept: Any = None if board is None else board.memory.get(self.config.id)
+        if isinstance(kept, Mapping):
+            return {**self.first_state, **kept}
+        kept = shared_state_of(context).get(f"memory_{self.config.id}")
         return {**self.private_state, **(kept if isinstance(kept, Mapping) else {})}
 
     async def _ask(self, messages: Messages) -> LLMResult:

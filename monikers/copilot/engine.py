@@ -71,10 +71,10 @@ class AgentEngine:
         self._clock = clock or MachineClock()
         self._timer = timer or self._clock
         self._registry = Registry()
-        self._sessions = Sessions(self._clock, max_sessions)
         self._abandoned = Abandoned()
         self._hung: dict[int, Any] = {}
         self._holding = Holding()
+        self._sessions = Sessions(self._clock, max_sessions, forgotten=self._holding.forget)
         self._approvals = approvals
         self.condition_evaluator = conditions or ConditionEvaluator()
         self._router = Router(self.condition_evaluator, self.groups)

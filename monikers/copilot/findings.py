@@ -66,31 +66,39 @@ class Taker:
             _lost(found.agent_id, "response", f"it is {type(response).__name__} and not an AgentResponse")
             return found
         read = _Reader(response, found.agent_id)
-        found.insights = read("insights", lambda values: _insights(values, agent))
-        found.events = read("events", lambda values: self._events(values, agent))
-        found.facts = read("facts", lambda values: self._facts(values, agent, place[0]))
-        found.queues = {
-            name: list(items) if isinstance(items, list | tuple) else [items]
-            for name, items in read.entries("queue_pushes")
-        }
-        found.data, found.debug_info = dict(read.entries("data")), dict(read.entries("debug_info"))
-        found.usage = dict(read.entries("usage"))
+        told = read.told
+        if "insights" in told:
+            found.insights = read("insights", _insights, agent)
+        if "events" in told:
+            found.events = read("events", self._events, agent)
+        if "facts" in told:
+            found.facts = read("facts", self._facts, agent, place[0])
+        if "queue_pushes" in told:
+            found.queues = {
+                name: list(items) if isinstance(items, list | tuple) else [items]
+                for name, items in read.entries("queue_pushes")
+            }
+        for name in ("data", "debug_info", "usage"):
+            if name in told:
+                setattr(found, name, dict(read.entries(name)))
         self._take_state(read, found)
         return found
 
     def _take_state(self, read: _Reader, found: Findings) -> None:
-        agent_id = found.agent_id
+        agent_id, told = found.agent_id, read.told
         variables: dict[str, Any] = {}
         memory: dict[str, dict[str, Any]] = {}
-        for key, value in read.entries("state_updates"):
-            owner = key.removeprefix(MEMORY_PREFIX)
-            if owner != key and owner in self._agent_ids and isinstance(value, dict):
-                memory.setdefault(owner, {}).update(value)
-            else:
-                variables[key] = value
-        variables.update(read.entries("variable_updates"))
-        if own := read.entries("memory_updates"):
-            memory.setdefault(agent_id, {}).update(own)
+        if "state_updates" in told:
+            for key, value in read.entries("state_updates"):
+                owner = key.removeprefix(MEMORY_PREFIX)
+                if owner != key and owner in self._agent_ids and isinstance(value, dict):
+                    memory.setdefault(owner, {}).update(value)
+                else:
+                    variables[key] = value
+        if "variable_updates" in told:
+            variables.update(read.entries("variable_updates"))
+        if "memory_updates" in told:
+            memory.setdefault(agent_id, {}).update(read.entries("memory_updates"))
         for key in [key for key in variables if is_reserved(key)]:
             _lost(agent_id, f"variable_updates[{key!r}]", "variables that begin with sys. belong to the engine")
             del variables[key]
@@ -119,24 +127,27 @@ class Taker:
 
 
 class _Reader:
-    """Reads the fields of one response; what a value's own code raises costs the field that it stands in."""
+    """Reads the fields of one response that say something; what a value's own code raises costs the field that it
+    stands in."""
 
     def __init__(self, response: AgentResponse, agent_id: str) -> None:
-        self._response = response
         self._agent_id = agent_id
-
-    def __call__(self, name: str, take: Callable[[Any], Iterable[_Taken]]) -> list[_Taken]:
-        """What `take` finds in a field; nothing in one that says nothing."""
         try:
-            value = getattr(self._response, name)
-            return list(take(value)) if value else []
+            self.told = {name: value for name, value in response.__dict__.items() if value}
+        except Exception:  # a value that cannot be asked whether it is empty: reading it will tell
+            self.told = dict(response.__dict__)
+
+    def __call__(self, name: str, take: Callable[..., Iterable[_Taken]], *more: Any) -> list[_Taken]:
+        """What `take` finds in a field."""
+        try:
+            return list(take(self.told[name], *more))
         except Exception as error:
             _lost(self._agent_id, name, f"reading it raised {type(error).__name__}")
             return []
 
     def entries(self, name: str) -> list[tuple[str, Any]]:
         """The entries of a field that is a dict by name, copied; one that cannot be is left out."""
-        return self(name, lambda values: _entries(values, name, self._agent_id))
+        return self(name, _entries, name, self._agent_id)
 
 
 def _is_time(timestamp: float | None) -> bool:

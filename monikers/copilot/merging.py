@@ -25,7 +25,8 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
     """Put findings onto the board, and add them to the turn's response. Events stay off the board."""
     ordered = in_order(findings)
     for found in ordered:
-        board.variables.update(found.variables)
+        if found.variables:
+            board.variables.update(found.variables)
         for name, items in found.queues.items():
             board.push_queue_items(name, items)
         for agent_id, updates in found.memory.items():

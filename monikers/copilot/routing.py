@@ -184,8 +184,11 @@ def _check(config: AgentConfig) -> None:
     """Raise `AgentConfigurationError` for what would fail later, in the middle of the turn of all."""
     if not isinstance(config.name, str):
         raise AgentConfigurationError(f"the name of {config.id!r} is {config.name!r}: give it a text")
-    for field, number in (("priority", config.priority), ("timeout", config.timeout)):
-        if number is None and field == "timeout":
-            continue
-        if not isinstance(number, int | float) or math.isnan(number):
-            raise AgentConfigurationError(f"{field} of {config.id!r} is {number!r}: give it a number")
+    if not _is_number(config.priority):
+        raise AgentConfigurationError(f"the priority of {config.id!r} is {config.priority!r}: give it a number")
+    if config.timeout is not None and not _is_number(config.timeout):
+        raise AgentConfigurationError(f"the timeout of {config.id!r} is {config.timeout!r}: give it seconds, or None")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or (isinstance(value, int | float) and not math.isnan(value))

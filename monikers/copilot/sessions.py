@@ -7,7 +7,7 @@ Kept for a bounded number of sessions: the one that was idle longest is forgotte
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,9 +97,13 @@ class Session:
 class Sessions:
     """The sessions of an engine, by id."""
 
-    def __init__(self, clock: Clock, most: int = MAX_SESSIONS) -> None:
+    def __init__(
+        self, clock: Clock, most: int = MAX_SESSIONS, *, forgotten: Callable[[str], None] | None = None
+    ) -> None:
         self._clock = clock
         self._most = most
+        #: told of each session that is forgotten for being idle
+        self._forgotten = forgotten
         self._by_id: OrderedDict[str, Session] = OrderedDict()
 
     def get(self, session_id: str) -> Session:
@@ -127,6 +131,8 @@ class Sessions:
         newest = next(reversed(self._by_id))
         if idle is not None and idle != newest:
             del self._by_id[idle]
+            if self._forgotten is not None:
+                self._forgotten(idle)
 
     def __len__(self) -> int:
         return len(self._by_id)

@@ -95,6 +95,8 @@ class Teller:
     async def finish(self) -> None:
         """Return when everybody has been told everything, or the time-out has passed: who hangs then is left behind,
         and hardly waited for in the turns that come, until it is in time again."""
+        if not self._listeners:
+            return
         for has_hung, seconds in ((False, self._timeout_s), (True, min(HUNG_TIMEOUT_S, self._timeout_s))):
             chosen = [one for one in self._listeners if (id(one.handler) in self._hung) is has_hung]
             await settle([one.task for one in chosen if one.task is not None], self._clock, seconds)

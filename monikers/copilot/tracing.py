@@ -13,7 +13,7 @@ from typing import Any
 from monikers.copilot.board import Board, is_reserved
 from monikers.copilot.callbacks import AgentCallbackHandler
 from monikers.copilot.findings import Findings
-from monikers.copilot.frozen import plain
+from monikers.copilot.jsonvalues import json_value
 from monikers.copilot.routing import Skip
 from monikers.copilot.turnrecord import PhaseRecord, TurnRecord
 
@@ -41,13 +41,13 @@ class StructuredLogTracer(AgentCallbackHandler):
     async def on_turn_record(self, record: TurnRecord) -> None:
         trace = trace_of(record, include_prompts=self._include_prompts)
         self.traces.append(trace)
-        del self.traces[: -self._max_traces]
+        del self.traces[: max(len(self.traces) - self._max_traces, 0)]
         if _log.isEnabledFor(logging.INFO):
-            _log.info("TURN_TRACE: %s", json.dumps(trace, default=_unknown))
+            _log.info("TURN_TRACE: %s", json.dumps(trace))
 
 
 def trace_of(record: TurnRecord, *, include_prompts: bool = False) -> dict[str, Any]:
-    """A turn as the nested dict of §11.2. Durations are whole milliseconds."""
+    """A turn as the nested dict of §11.2, nothing in it but what JSON has. Durations are whole milliseconds."""
     initial, final = _board(record.initial), _board(record.final or record.initial)
     trace = {
         "turn_id": record.turn_id,
@@ -59,7 +59,7 @@ def trace_of(record: TurnRecord, *, include_prompts: bool = False) -> dict[str, 
             "transcript_segments": len(record.context.recent_segments),
             "rag_docs_count": len(record.context.rag_docs),
         },
-        "trigger": {"type": record.trigger, "metadata": plain(record.metadata)},
+        "trigger": {"type": record.trigger, "metadata": _shown(record.metadata)},
         "blackboard_initial": initial,
         "phases": [_phase(phase) for phase in record.phases],
         "blackboard_final": final,
@@ -74,10 +74,10 @@ def trace_of(record: TurnRecord, *, include_prompts: bool = False) -> dict[str, 
 
 def _board(board: Board) -> dict[str, Any]:
     return {
-        "variables": {key: plain(value) for key, value in board.variables.items() if not is_reserved(key)},
-        "queues": plain(board.queues),
+        "variables": _shown({key: value for key, value in board.variables.items() if not is_reserved(key)}),
+        "queues": _shown(board.queues),
         "facts_count": len(board.facts),
-        "events": plain(board.events),
+        "events": _shown(board.events),
     }
 
 
@@ -103,11 +103,11 @@ def _run(found: Findings, duration_s: float) -> dict[str, Any]:
         "agent": found.agent_id,
         "duration_ms": _ms(duration_s),
         "insights": len(found.insights),
-        "events_emitted": [{"name": event.name, "payload": plain(event.payload)} for event in found.events],
-        "variable_updates": plain(found.variables),
+        "events_emitted": [{"name": event.name, "payload": _shown(event.payload)} for event in found.events],
+        "variable_updates": _shown(found.variables),
     }
     if found.queues:
-        run["queue_pushes"] = plain(found.queues)
+        run["queue_pushes"] = _shown(found.queues)
     if found.facts:
         run["facts"] = len(found.facts)
     if found.failed:
@@ -162,9 +162,19 @@ def _skipped_summary(record: TurnRecord) -> dict[str, int]:
 def _prompts(record: TurnRecord) -> dict[str, Any]:
     told = record.response.debug_info
     return {
-        name: {agent_id: info[key] for agent_id, info in told.items() if key in info}
+        name: {agent_id: _told(info[key]) for agent_id, info in told.items() if key in info}
         for name, key in (("rendered_prompts", "prompt_messages"), ("llm_responses", "llm_output"))
     }
+
+
+def _told(value: Any) -> str:
+    """Messages or an answer as text; what is neither as JSON."""
+    if isinstance(value, str):
+        return value
+    messages: list[Any] = value if isinstance(value, list) else []
+    if messages and all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in messages):
+        return "\n\n".join(f"{one['role']}:\n{one['content']}" for one in messages)
+    return json.dumps(_shown(value), ensure_ascii=False)
 
 
 def _ms(seconds: float) -> int:
@@ -179,7 +189,7 @@ def replay_hashes(record: TurnRecord) -> dict[str, str]:
     given = record.context.model_dump(exclude={"blackboard"})
     given |= {"trigger_type": record.trigger, "trigger_metadata": record.metadata, "turn_count": record.turn_count}
     return {
-        "context_hash": digest(_without_times(plain(given))),
+        "context_hash": digest(_without_times(_shown(given))),
         "blackboard_snapshot_hash": digest(_without_times(record.initial.to_dict())),
         "agent_configs_hash": digest(record.agent_configs),
     }
@@ -188,15 +198,8 @@ def replay_hashes(record: TurnRecord) -> dict[str, str]:
 def digest(value: Any) -> str:
     """The hash of a value as canonical JSON: sorted keys, no white space. Objects that JSON does not know count by
     type."""
-    text = json.dumps(_with_text_keys(plain(value)), sort_keys=True, separators=(",", ":"), default=_unknown)
+    text = json.dumps(_shown(value), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _with_text_keys(value: Any) -> Any:
-    """Keys as text: keys of different kinds have no order."""
-    if isinstance(value, dict):
-        return {str(key): _with_text_keys(held) for key, held in value.items()}
-    return [_with_text_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def _without_times(given: dict[str, Any]) -> dict[str, Any]:
@@ -211,7 +214,15 @@ def _without_times(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _unknown(value: Any) -> Any:
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _shown(value: Any) -> Any:
+    """A value as JSON has it; what JSON does not know is told by its kind."""
+    return json_value(value, _told_by_kind)
+
+
+def _told_by_kind(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return _shown(dataclasses.asdict(value))
     return f"<{type(value).__qualname__}>"

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 from json_repair import repair_json
@@ -43,6 +43,8 @@ MAX_MENDED_CHARS = 60_000
 MAX_PROBLEMS = 5
 MAX_PROBLEM_CHARS = 300
 SHOWN_CHARS = 8_000
+#: schemas of which is known whether they are any
+_SCHEMAS = 256
 
 
 class Rung(StrEnum):
@@ -201,10 +203,22 @@ def _mended(text: str) -> Any:
 
 def _check_schema(schema: dict[str, Any]) -> None:
     try:
-        Draft202012Validator.check_schema(schema)
+        problem = _problem_of_schema(json.dumps(schema))
+    except (RecursionError, TypeError, ValueError) as error:
+        problem = str(error)
+    if problem:
+        said = f"the JSON Schema is not one: {problem[:MAX_PROBLEM_CHARS]}; correct it"
+        raise LlmError(LlmErrorKind.BAD_REQUEST, said, reason=BadRequestReason.OTHER)
+
+
+@lru_cache(maxsize=_SCHEMAS)
+def _problem_of_schema(schema: str) -> str:
+    """What is wrong with a schema. Looking takes a millisecond, and most are asked for again and again."""
+    try:
+        Draft202012Validator.check_schema(json.loads(schema))
     except (SchemaError, RecursionError) as error:
-        said = f"the JSON Schema is not one: {str(getattr(error, 'message', error))[:MAX_PROBLEM_CHARS]}; correct it"
-        raise LlmError(LlmErrorKind.BAD_REQUEST, said, reason=BadRequestReason.OTHER) from error
+        return str(getattr(error, "message", error)) or type(error).__name__
+    return ""
 
 
 def _problems(value: Any, schema: dict[str, Any]) -> str:

@@ -58,6 +58,7 @@ async def content(api: Api) -> AsyncIterator[Content]:
 LISTS = {
     "sessions": "/sessions",
     "failed sessions": "/sessions?status=failed",
+    "copilots": "/copilot",
     "conversations": "/conversations",
     "queue": "/queue",
     "budgets": "/budgets",

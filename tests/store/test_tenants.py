@@ -278,6 +278,7 @@ CALLS: dict[str, Call] = {
         db, [AgentEvent("e", START, S, 0, 0, "token", "x")]
     ),
     "agent_events.shown_events": lambda db: _shown_events(db),
+    "agent_events.running_events": lambda db: agent_events.running_events(db, S, "token", after=-1),
     "agent_events.running_text": lambda db: agent_events.running_text(db, [S], {}),
     "agent_usage.usage_of_agents": lambda db: agent_usage.usage_of_agents(db, [A]),
     "agent_state.upsert_agent_state": lambda db: agent_state.upsert_agent_state(db, [a_state("s", reason="x")]),

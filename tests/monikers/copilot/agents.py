@@ -95,9 +95,9 @@ def emitting(*names: str, **fields: Any) -> Answer:
     return answering(events=[Event(name=name) for name in names], **fields)
 
 
-def listener(agent_id: str, *names: str, **config: Any) -> Scripted:
+def listener(agent_id: str, *names: str, answer: Answer | None = None, **config: Any) -> Scripted:
     """An agent that is woken by events."""
-    return Scripted(agent_id, trigger_types=[TriggerType.EVENT], subscribed_events=names, **config)
+    return Scripted(agent_id, answer, trigger_types=[TriggerType.EVENT], subscribed_events=names, **config)
 
 
 def engine_of(*agents: BaseAgent, clock: StillClock | None = None, **options: Any) -> AgentEngine:

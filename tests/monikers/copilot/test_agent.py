@@ -64,6 +64,15 @@ async def test_process_keeps_the_cooldown_of_each_session() -> None:
     assert await agent.process(forced, clock=clock) is not None
 
 
+async def test_4_2_process_checks_the_cooldown_and_neither_trigger_nor_conditions() -> None:
+    """Routing is the engine's: an agent that checked it again could disagree."""
+    never = {"rules": [{"var": "none", "op": "exists"}]}
+    agent = Scripted("agent", lambda a, c: says(a), trigger_types=[TriggerType.KEYWORD], trigger_conditions=never)
+    response = await agent.process(context_of(trigger_type=TriggerType.SILENCE), clock=StillClock())
+    assert response is not None
+    assert len(response.insights) == 1
+
+
 async def test_process_tells_callbacks_and_turns_an_error_into_an_insight() -> None:
     """§4.2"""
 

@@ -150,6 +150,46 @@ def test_custom_mapping_of_d6() -> None:
     assert found.queue_pushes == {}
 
 
+#: every key of a mapping in §10.1 (and ours), with a value of the field and what is read of it
+MAPPED: list[tuple[str, Any, Any]] = [
+    ("check_field", True, lambda found: len(found.insights) == 1),
+    ("content_field", "Said so.", lambda found: found.insights[0].content == "Said so."),
+    ("type_field", "praise", lambda found: found.insights[0].type is InsightType.PRAISE),
+    ("confidence_field", 0.25, lambda found: found.insights[0].confidence == 0.25),
+    ("expiry_field", 7, lambda found: found.insights[0].expiry == 7),
+    ("action_label_field", "Go", lambda found: found.insights[0].action_label == "Go"),
+    ("metadata_field", {"zone": "A"}, lambda found: found.insights[0].metadata == {"zone": "A"}),
+    ("events_field", [{"name": "e"}], lambda found: [one.name for one in found.events] == ["e"]),
+    ("state_field", {"x": 1}, lambda found: found.variable_updates == {"x": 1}),
+    ("queue_field", {"q": [1]}, lambda found: found.queue_pushes == {"q": [1]}),
+    ("facts_field", [{"type": "t", "value": 1}], lambda found: [one.type for one in found.facts] == ["t"]),
+    ("memory_field", {"m": 1}, lambda found: found.memory_updates == {"m": 1}),
+    ("data_field", {"d": 1}, lambda found: found.data == {"somewhere else": {"d": 1}}),
+]
+
+
+@pytest.mark.parametrize("root", [None, "inner"])
+@pytest.mark.parametrize(("key", "value", "is_read"), MAPPED, ids=[row[0] for row in MAPPED])
+def test_10_1_a_mapping_says_where_each_field_stands(key: str, value: Any, is_read: Any, root: str | None) -> None:
+    mapping: dict[str, Any] = {"content_field": "words", key: "somewhere else", "root_key": root}
+    inside = key in ("content_field", "type_field", "confidence_field", "expiry_field", "action_label_field")
+    answer: dict[str, Any] = {"words": "Hello."}
+    if root and inside:
+        answer["somewhere else"] = value
+    whole = {root: answer} if root else answer
+    if not (root and inside):
+        (answer if key == "metadata_field" else whole)["somewhere else"] = value
+    assert is_read(response(whole, {"mapping": mapping}))
+    switched_off = response(whole, {"mapping": {**mapping, key: None}})
+    if key != "check_field":
+        assert not switched_off.insights or not is_read(switched_off)
+
+
+def test_5_8_the_id_of_an_event_is_kept() -> None:
+    events = [{"name": "a", "id": "one"}, {"name": "b", "id": 5}, {"name": "c"}]
+    assert [event.id for event in response({"events": events}).events] == ["one", None, None]
+
+
 def test_version_1_formats_write_memory_by_the_state_field() -> None:
     mapping = {"check_field": "has_insight", "content_field": "message", "state_field": "memory_updates"}
     found = response({"has_insight": False, "memory_updates": {"n": 1}}, {"mapping": mapping})

@@ -47,6 +47,15 @@ TABLE: list[tuple[Any, str, Any, bool]] = [
     (1, "eq", 1.0, True),
     ("1", "eq", 1, False),
     (MISSING, "eq", None, True),
+    (MISSING, "neq", "closed", True),
+    (MISSING, "gt", 5, False),
+    (MISSING, "lte", 5, False),
+    (MISSING, "in", ["a"], False),
+    (MISSING, "in", [None], True),
+    (MISSING, "not_in", ["a"], True),
+    (MISSING, "contains", "a", False),
+    (MISSING, "not_empty", None, False),
+    (MISSING, "mod", 5, False),
     ("open", "neq", "closed", True),
     ("closed", "neq", "closed", False),
     (6, "gt", 5, True),
@@ -76,6 +85,7 @@ TABLE: list[tuple[Any, str, Any, bool]] = [
     ({"a": "pricing"}, "contains", "pricing", False),
     (None, "contains", "pricing", False),
     (5, "contains", "pricing", False),
+    ("", "contains", "", False),
     *((falsy, "exists", None, False) for falsy in [*FALSY, MISSING]),
     (1, "exists", None, True),
     *((falsy, "present", None, True) for falsy in FALSY),
@@ -152,6 +162,24 @@ def test_source(rule: dict[str, Any], held: bool) -> None:
     evaluator = ConditionEvaluator()
     assert evaluator.evaluate({"rules": [rule]}, board(), {"turn_count": 10}, "coach") is held
     assert evaluator.evaluate_rule(rule, board(), {"turn_count": 10}, "coach") is held
+
+
+def test_7_4_a_rule_that_names_several_sources_is_read_by_the_first() -> None:
+    """In the order of §7.3: variable, fact, queue, memory, meta."""
+    assert list(SOURCES) == ["var", "fact", "queue", "memory", "meta"]
+    names = {"var": "x", "fact": "budget", "queue": "pending", "memory": "seen", "meta": "turn_count"}
+    values = {"var": 1, "fact": 50_000, "queue": ["q"], "memory": 3, "meta": 10}
+    for place, source in enumerate(SOURCES):
+        rule = {**{name: names[name] for name in [*SOURCES][place:]}, "op": "eq", "value": values[source]}
+        assert ConditionEvaluator().evaluate_rule(rule, board(x=1), {"turn_count": 10}, "coach"), source
+
+
+def test_4_4_the_agent_need_not_be_named() -> None:
+    rule = {"meta": "turn_count", "op": "eq", "value": 10}
+    evaluator = ConditionEvaluator()
+    assert evaluator.evaluate({"rules": [rule]}, board(), {"turn_count": 10})
+    assert evaluator.evaluate_rule(rule, board(), {"turn_count": 10})
+    assert not evaluator.evaluate_rule({"memory": "seen", "op": "exists"}, board(), {})
 
 
 # --- §7.4: modes, and what is no condition ---------------------------------------------------------------------------

@@ -102,6 +102,43 @@ def test_an_example_of_the_spec_is_configured_as_it_says(config: dict[str, Any])
     assert made.model == config.get("model_config", {}).get("model", "gpt-4o-mini")
 
 
+GATES_9_3: list[tuple[str, dict[str, Any], int, bool]] = [
+    *(("sales_coach", {"phase": phase}, 1, True) for phase in ("discovery", "negotiation", "closing")),
+    ("sales_coach", {"phase": "closed"}, 1, False),
+    ("sales_coach", {}, 1, False),
+    ("question_extractor", {}, 1, True),
+    *(("context_summarizer", {}, count, count % 5 == 0) for count in (0, 1, 4, 5, 6, 10)),
+    ("escalation_monitor", {"sentiment": -0.6}, 1, True),
+    ("escalation_monitor", {"sentiment": -0.5}, 1, False),
+    ("escalation_monitor", {"sentiment": 0.9, "escalation_flag": True}, 1, True),
+    ("escalation_monitor", {"escalation_flag": "true"}, 1, False),
+    ("escalation_monitor", {}, 1, False),
+]
+
+
+@pytest.mark.parametrize(("name", "variables", "count", "asked"), GATES_9_3)
+async def test_9_3_when_an_example_is_asked(name: str, variables: dict[str, Any], count: int, *, asked: bool) -> None:
+    made = DynamicAgent(next(config for config in EXAMPLES if config["id"] == name))
+    made.llm = model = FakeModel()
+    engine = AgentEngine()
+    engine.register_agent(made)
+    await engine.process_turn(context(blackboard=Blackboard(variables=variables), turn_count=count))
+    assert len(model.asked) == asked
+
+
+@pytest.mark.parametrize(("pending", "asked"), [(["Price?"], True), ([], False)])
+async def test_9_3_the_responder_waits_for_the_event_and_for_a_question(pending: list[str], *, asked: bool) -> None:
+    made = DynamicAgent(next(config for config in EXAMPLES if config["id"] == "question_responder"))
+    made.llm = model = FakeModel()
+    engine = AgentEngine()
+    engine.register_agent(made)
+    for events in ([], [Event(name="question_detected")]):
+        assert model.asked == []
+        board = Blackboard(queues={"pending_questions": pending}, events=events)
+        await engine.process_turn(context(blackboard=board))
+    assert len(model.asked) == asked
+
+
 async def test_the_examples_run_together() -> None:
     question = {"has_insight": False, "events": [{"name": "question_detected", "payload": {"q": "Price?"}}]}
     models = {
@@ -139,6 +176,20 @@ def test_the_defaults_of_9_2() -> None:
     )
     assert (made.config.priority, made.config.model, made.config.output_format) == (0, "gpt-4o-mini", "default")
     assert DynamicAgent({"name": "My Agent", "text": "x"}).config.id == "my_agent"
+
+
+async def test_9_2_six_segments_and_the_users_context_are_shown_by_default() -> None:
+    made, model = agent()
+    await made.evaluate(context(*"abcdefgh", user_context="Sales Director"))
+    assert model.lines == [f"A: {text}" for text in "cdefgh"]
+    assert "Sales Director" in model.system
+
+
+def test_9_2_an_agent_without_a_prompt_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    DynamicAgent({"name": "A", "text": "x"})
+    assert caplog.records == []
+    DynamicAgent({"name": "A"})
+    assert "agent 'A' has no text" in caplog.text
 
 
 def test_every_field_reaches_the_configuration() -> None:
@@ -225,6 +276,25 @@ async def test_only_the_last_turns_are_shown() -> None:
     assert model.lines == ["A: two", "A: three"]
 
 
+async def test_5_1_segments_that_are_not_final_are_shown_too() -> None:
+    """What is sent is the host's decision."""
+    made, model = agent()
+    given = context("one", "two")
+    given.recent_segments[1] = given.recent_segments[1].model_copy(update={"is_final": False})
+    await made.evaluate(given)
+    assert model.lines == ["A: one", "A: two"]
+
+
+async def test_1_4_nothing_is_cached_the_same_turn_asks_the_model_again() -> None:
+    made, model = agent(trigger_config={"cooldown": 0})
+    engine, given = AgentEngine(), context("one", turn_count=1)
+    engine.register_agent(made)
+    for _ in range(2):
+        await engine.process_turn(given)
+    assert len(model.asked) == 2
+    assert model.asked[0] == model.asked[1]
+
+
 @pytest.mark.parametrize(("turns", "more", "shown"), [(2, 1, 3), (2, -1, 1), (2, -9, 1), (0, -2, 4), (2, None, 2)])
 async def test_an_override_changes_how_much_is_shown(turns: int, more: int | None, shown: int) -> None:
     made, model = agent(model_config={"context_turns": turns})
@@ -288,6 +358,21 @@ async def test_memory_of_version_1_is_read_where_the_board_has_none() -> None:
     board.set_memory("coach", {"n": "new"})
     await made.evaluate(context(blackboard=board, shared_state={"memory_coach": {"n": "old"}}))
     assert model.system.startswith("new")
+
+
+async def test_6_1_what_a_host_takes_out_of_an_agents_memory_is_forgotten() -> None:
+    """The board is where memory is kept; what the agent started with stays."""
+    learns = {"has_insight": False, "memory_updates": {"a": 1, "b": 2}}
+    made, model = agent("{{ memory.first }}|{{ memory.a }}|{{ memory.b }}", learns, cooldown=0)
+    made.private_state = {"first": "x"}
+    made.config.cooldown = 0
+    engine, board = AgentEngine(), Blackboard()
+    engine.register_agent(made)
+    for memory in (None, None, {"a": 1}, {}):
+        if memory is not None:
+            board.set_memory("coach", memory)
+        await engine.process_turn(context(blackboard=board))
+    assert [asked["messages"][0]["content"].split("\n")[0] for asked in model.asked] == ["x||", "x|1|2", "x|1|", "x||"]
 
 
 async def test_a_prompt_changes_nothing_and_is_the_one_that_is_sent() -> None:
@@ -413,6 +498,21 @@ async def test_an_answer_that_is_no_json_is_an_error_and_changes_nothing(answer:
     assert said.content.startswith("Agent returned invalid JSON: ")
     assert (found.events, found.variable_updates, found.facts, found.memory_updates) == ([], {}, [], {})
     assert made.private_state == {}
+
+
+async def test_10_4_the_error_insight_shows_the_first_hundred_characters() -> None:
+    made, _ = agent("x", LLMResult(None, "malformed", partial="y" * 300))
+    (said,) = (await made.evaluate(context())).insights
+    assert said.model_dump() == {
+        "agent_id": "coach",
+        "agent_name": "Coach",
+        "type": "error",
+        "content": f"Agent returned invalid JSON: {'y' * 100}...",
+        "confidence": 1.0,
+        "expiry": 15,
+        "action_label": None,
+        "metadata": {"error_category": "malformed"},
+    }
 
 
 @pytest.mark.parametrize("category", ["timeout", "rate_limit", "auth", "unavailable"])

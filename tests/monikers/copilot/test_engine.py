@@ -42,6 +42,19 @@ def test_every_public_name_is_there() -> None:
     assert [name for name in monikers.copilot.__all__ if not hasattr(monikers.copilot, name)] == []
 
 
+NAMES = (
+    "AgentEngine AgentConfigurationError AgentConfig DynamicAgent BaseAgent Blackboard Event Fact AgentContext "
+    "AgentConfigOverride AgentResponse AgentInsight InsightType TriggerType TranscriptSegment ConditionEvaluator "
+    "AgentCallbackHandler LLMClient LLMResult StructuredLogTracer load_set set_names load_transcript transcript_names "
+    "output_schema PromptTemplateError"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_hosts_import_is_public(name: str) -> None:
+    assert name in monikers.copilot.__all__
+
+
 def test_a_duplicate_id_is_refused() -> None:
     engine = engine_of(Scripted("a"))
     with pytest.raises(AgentConfigurationError, match="two agents have the id 'a'"):

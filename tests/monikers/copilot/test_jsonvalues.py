@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monikers.copilot import Blackboard, Fact, InsightType
-from monikers.copilot.jsonvalues import MAX_BITS, MAX_DEPTH, json_object
+from monikers.copilot.jsonvalues import MAX_BITS, MAX_DEPTH, json_object, json_value
 from tests.support import examples
 
 
@@ -72,6 +72,12 @@ def test_the_same_again_gives_the_same_through_any_writer_of_json(value: dict[st
     kept = json_object(value)
     assert json_object(kept) == kept
     assert json.loads(json.dumps(kept, allow_nan=False, ensure_ascii=False).encode()) == kept
+
+
+def test_something_may_stand_for_what_json_does_not_know() -> None:
+    odd = {"a": [object(), {"b": float("inf")}], "c": 2**MAX_BITS}
+    assert json_value(odd, lambda value: type(value).__name__) == {"a": ["object", {"b": "float"}], "c": "int"}
+    assert json_value(object(), lambda value: "?") == "?"
 
 
 def test_what_is_given_back_is_nobody_elses() -> None:

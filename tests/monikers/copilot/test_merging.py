@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from monikers.copilot import AgentInsight, AgentResponse, Blackboard, Event, Fact
 from monikers.copilot.findings import Findings
 from monikers.copilot.merging import merge
-from tests.monikers.copilot.agents import Scripted, answering, context_of, engine_of, says
+from tests.monikers.copilot.agents import Scripted, answering, context_of, engine_of, listener, says
 from tests.support import examples
 
 
@@ -75,6 +75,61 @@ def test_ascending_priority_then_registration_whoever_finishes_first(
     assert [insight.content for insight in response.insights] == [f"from {number}" for number in order]
     assert [event.name for event in response.events] == [f"e{number}" for number in order]
     assert next(iter(response.variable_updates)) == "last"
+
+
+FACTS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.1, 0.5, 0.9])), min_size=1, max_size=5)
+
+
+@given(FACTS, st.sampled_from([None, "k"]), st.randoms(use_true_random=False))
+@examples(100)
+def test_6_5_4_among_facts_of_a_phase_priority_decides_then_confidence_then_registration(
+    found: list[tuple[int, float]], key: str | None, chance: random.Random
+) -> None:
+    async def turn() -> tuple[Blackboard, AgentResponse]:
+        gates = [asyncio.Event() for _ in found]
+
+        async def answer(agent: Any, context: Any) -> AgentResponse:
+            number = int(agent.config.id)
+            await gates[number].wait()
+            return AgentResponse(facts=[Fact(type="t", key=key, value=number, confidence=found[number][1])])
+
+        agents = [Scripted(str(number), answer, priority=weight) for number, (weight, _) in enumerate(found)]
+        board = Blackboard()
+        running = asyncio.create_task(engine_of(*agents).process_turn(context_of(board)))
+        for number in chance.sample(range(len(gates)), len(gates)):
+            await asyncio.sleep(0)
+            gates[number].set()
+        return board, await running
+
+    board, response = asyncio.run(turn())
+    best = max(range(len(found)), key=lambda number: (*found[number], number))
+    assert [fact.value for fact in board.facts] == [best]
+    assert len(response.facts) == len(found)
+
+
+@pytest.mark.parametrize(("first", "second", "stands"), [(0.9, 0.5, 1), (0.5, 0.9, 2), (0.5, 0.5, 2)])
+async def test_6_5_4_of_two_facts_in_one_answer_the_more_certain_one_stands(
+    first: float, second: float, stands: int
+) -> None:
+    """In a later turn the same agent may correct itself, however certain it is then."""
+    both = [Fact(type="t", value=1, confidence=first), Fact(type="t", value=2, confidence=second)]
+    board, _ = await merged(agent := Scripted("agent", answering(facts=both)))
+    assert [fact.value for fact in board.facts] == [stands]
+    agent._answer = answering(facts=[Fact(type="t", value=3, confidence=0.1)])
+    await merged(agent, board=board)
+    assert [fact.value for fact in board.facts] == [3]
+
+
+async def test_6_5_3_all_events_of_one_name_are_kept_in_the_order_of_the_merge() -> None:
+    agents = [
+        Scripted(name, answering(events=[Event(name="e", payload={"from": name}, id=name)]), priority=priority)
+        for name, priority in (("b", 10), ("a", 5))
+    ]
+    woken = listener("woken", "e")
+    response = await engine_of(*agents, woken).process_turn(context_of(Blackboard()))
+    assert [(event.payload["from"], event.id) for event in response.events] == [("a", "a"), ("b", "b")]
+    assert woken.seen.blackboard is not None
+    assert [event.id for event in woken.seen.blackboard.get_events_by_name("e")] == ["a", "b"]
 
 
 async def test_an_agent_updates_its_own_memory() -> None:
@@ -307,6 +362,17 @@ async def test_8_5_a_value_whose_own_code_fails_costs_its_field(name: str, value
     if "good" in value:
         kept = {"variable_updates": board.variables, "memory_updates": board.get_memory("agent")}
         assert kept.get(name, getattr(response, name))["good"] == 1
+
+
+async def test_8_5_a_value_that_cannot_be_asked_whether_it_is_empty_costs_nothing() -> None:
+    class Unasked(dict[str, Any]):
+        def __bool__(self) -> bool:
+            raise RuntimeError("no")
+
+    fields = {"variable_updates": Unasked(x=1), "data": {"d": 1}}
+    said = AgentResponse.model_construct(**{**AgentResponse().__dict__, **fields})
+    board, response = await merged(Scripted("agent", lambda agent, context: said))
+    assert (board.get_var("x"), response.data) == (1, {"d": 1})
 
 
 async def test_8_5_a_response_without_its_fields_says_nothing() -> None:

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from monikers.copilot import AgentConfigOverride, Blackboard, Event, RateLimit, TriggerType
-from tests.monikers.copilot.agents import Heard, Scripted, StillClock, context_of, emitting, engine_of, listener
+from tests.monikers.copilot.agents import (
+    Heard,
+    Scripted,
+    StillClock,
+    context_of,
+    emitting,
+    engine_of,
+    listener,
+    segment,
+)
 
 
 async def asked(*agents: Scripted, trigger: TriggerType = TriggerType.TURN_BASED, **turn: Any) -> list[str]:
@@ -23,6 +32,54 @@ async def test_an_agent_is_asked_for_its_triggers_only(trigger: TriggerType) -> 
     """§7.1"""
     agents = [Scripted(one.value, trigger_types=[one]) for one in TriggerType]
     assert await asked(*agents, trigger=trigger) == [trigger.value]
+
+
+async def test_7_1_the_engine_does_not_look_for_keywords_itself() -> None:
+    """Detection is the host's: it says `KEYWORD` and whom it allows, whatever the transcript says."""
+    agents = [
+        Scripted(word, trigger_types=[TriggerType.KEYWORD], trigger_keywords=[word]) for word in ("price", "date")
+    ]
+    engine, context = engine_of(*agents), context_of(recent_segments=[segment("What price?")])
+    runs = []
+    for trigger, allowed in (
+        (TriggerType.TURN_BASED, None),
+        (TriggerType.KEYWORD, None),
+        (TriggerType.KEYWORD, ["date"]),
+    ):
+        await engine.process_turn(context, allowed, trigger)
+        runs.append([agent.runs for agent in agents])
+    assert runs == [[0, 0], [1, 1], [1, 2]]
+
+
+async def test_7_1_intervals_are_counted_by_the_host() -> None:
+    agent = Scripted("agent", trigger_types=[TriggerType.INTERVAL], trigger_interval=9_999)
+    engine = engine_of(agent)
+    for trigger in (TriggerType.TURN_BASED, TriggerType.INTERVAL, "interval"):
+        await engine.process_turn(context_of(), trigger_type=trigger)  # type: ignore[arg-type]
+    assert agent.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        ({"allowed", "trigger", "cooldown", "conditions"}, "not_allowed"),
+        ({"trigger", "cooldown", "conditions"}, "trigger_type_mismatch"),
+        ({"cooldown", "conditions"}, "cooldown"),
+        ({"conditions"}, "conditions_not_met"),
+        (set(), None),
+    ],
+)
+async def test_8_2_8_6_the_gates_stand_in_this_order(failing: set[str], reason: str | None) -> None:
+    heard, board = Heard(), Blackboard(variables={"open": 1})
+    agent = Scripted("agent", cooldown=10, trigger_conditions={"rules": [{"var": "open", "op": "exists"}]})
+    engine = engine_of(agent, callbacks=[heard])
+    if "cooldown" in failing:
+        await engine.process_turn(context_of(board))
+    if "conditions" in failing:
+        board.delete_var("open")
+    trigger = TriggerType.SILENCE if "trigger" in failing else TriggerType.TURN_BASED
+    await engine.process_turn(context_of(board), [] if "allowed" in failing else ["agent"], trigger)
+    assert heard.of("on_agent_skipped") == ([] if reason is None else [("agent", reason)])
 
 
 async def test_an_agent_may_answer_to_several_triggers() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from monikers.copilot import AgentContext, AgentResponse
-from tests.monikers.copilot.agents import Scripted, StillClock, context_of, engine_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monikers.copilot import AgentContext, AgentResponse, RateLimit
+from tests.monikers.copilot.agents import Scripted, StillClock, context_of, engine_of, says
+from tests.support import examples
 
 
 def counting(agent: Any, context: AgentContext) -> AgentResponse:
@@ -38,6 +42,41 @@ async def test_overlapping_evaluations_of_one_agent_keep_their_sessions_apart() 
     turns = [engine.process_turn(context_of(session_id=name)) for name in ("a", "b")]
     assert [response.data["who"] for response in await asyncio.gather(*turns)] == [["a"] * 3, ["b"] * 3]
     assert agent.private_state == {}
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 7)), max_size=12))
+@examples(60)
+def test_what_happens_in_a_session_is_as_if_it_had_the_engine_alone(turns: list[tuple[str, int]]) -> None:
+    """Cooldowns, rate limits, private memory, counters, said words, usage and what waits: whatever others do."""
+
+    def talks(agent: Any, context: AgentContext) -> AgentResponse:
+        found = counting(agent, context)
+        found.insights = [agent.create_insight("the same words")]
+        found.usage = {"calls": 1}
+        return found
+
+    async def played(names: str) -> dict[str, list[Any]]:
+        clock, found = StillClock(), dict[str, list[Any]]()
+        agents = [
+            Scripted("cooling", talks, cooldown=5),
+            Scripted("limited", talks, rate_limit=RateLimit(2, per_s=10)),
+            Scripted("careful", talks, needs_approval=True),
+        ]
+        engine = engine_of(*agents, clock=clock, insight_window=8)
+        for name, seconds in turns:
+            clock.move(seconds)
+            if name in names:
+                response = await engine.process_turn(context_of(session_id=name))
+                waits = [held.insight for held in engine.held_insights(name)]
+                kept = {key: value for key, value in engine.export_session(name).items() if key != "held"}
+                found.setdefault(name, []).append((response, waits, kept))
+        return found
+
+    async def compare() -> None:
+        both = await played("ab")
+        assert both == {**await played("a"), **await played("b")}
+
+    asyncio.run(compare())
 
 
 async def test_every_session_begins_with_what_the_agent_was_made_with() -> None:
@@ -76,6 +115,15 @@ async def test_the_session_that_was_idle_longest_is_forgotten_first() -> None:
     assert engine.session_count == 2
     counted = [(await engine.process_turn(context_of(session_id=name))).data["n"] for name in ("a", "b")]
     assert counted == [3, 1]
+
+
+async def test_what_waits_in_a_session_that_is_forgotten_goes_with_it() -> None:
+    engine = engine_of(Scripted("agent", lambda a, c: says(a), needs_approval=True), max_sessions=1)
+    await engine.process_turn(context_of(session_id="a"))
+    (held,) = engine.held_insights("a")
+    await engine.process_turn(context_of(session_id="b"))
+    assert (engine.held_insights("a"), len(engine.held_insights("b"))) == ([], 1)
+    assert await engine.decide(held.held_id, agreed=True) is None
 
 
 async def test_a_session_in_the_middle_of_a_turn_is_not_forgotten() -> None:

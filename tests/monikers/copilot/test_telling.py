@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 
 import pytest
@@ -20,6 +21,32 @@ from tests.monikers.copilot.agents import (
 )
 
 HOOKS = [name for name in vars(AgentCallbackHandler) if name.startswith("on_")]
+
+
+#: the hooks of §11.1 with what they are told
+SPEC_HOOKS = {
+    "on_turn_start": ["context"],
+    "on_phase_start": ["phase", "agents"],
+    "on_agent_start": ["agent_name", "context"],
+    "on_agent_finish": ["agent_name", "response", "duration"],
+    "on_agent_skipped": ["agent_name", "reason"],
+    "on_agent_error": ["agent_name", "error"],
+    "on_phase_end": ["phase", "events_emitted"],
+    "on_turn_end": ["response", "duration"],
+}
+
+
+@pytest.mark.parametrize(("hook", "parameters"), SPEC_HOOKS.items())
+def test_11_1_each_hook_is_there_with_its_parameters(hook: str, parameters: list[str]) -> None:
+    method = getattr(AgentCallbackHandler, hook)
+    assert list(inspect.signature(method).parameters) == ["self", *parameters]
+    assert inspect.iscoroutinefunction(method)
+
+
+async def test_8_1_without_events_there_is_no_phase_2() -> None:
+    heard = Heard()
+    await engine_of(Scripted("quiet"), listener("woken", "e"), callbacks=[heard]).process_turn(context_of())
+    assert [args[0] for args in heard.of("on_phase_start")] == [1]
 
 
 async def test_a_turn_is_told_in_order() -> None:

@@ -20,7 +20,17 @@ from monikers.copilot import (
     RateLimit,
     StructuredLogTracer,
 )
-from tests.monikers.copilot.agents import Scripted, StillClock, context_of, engine_of, listener, says, segment
+from tests.monikers.copilot.agents import (
+    Scripted,
+    StillClock,
+    answering,
+    context_of,
+    emitting,
+    engine_of,
+    listener,
+    says,
+    segment,
+)
 
 
 def extractor(agent: Any, context: Any) -> AgentResponse:
@@ -247,27 +257,80 @@ async def test_an_agent_that_cannot_be_described_is_traced_without() -> None:
     assert (agent.runs, len(tracer.traces), board.events) == (1, 1, [])
 
 
-async def test_old_traces_go() -> None:
-    tracer = StructuredLogTracer(max_traces=2)
+@pytest.mark.parametrize(("most", "left"), [(2, ["s1", "s2"]), (1, ["s2"]), (0, []), (9, ["s0", "s1", "s2"])])
+async def test_old_traces_go(most: int, left: list[str]) -> None:
+    tracer = StructuredLogTracer(max_traces=most)
     engine = engine_of(callbacks=[tracer])
     for number in range(3):
         await engine.process_turn(context_of(session_id=f"s{number}"))
-    assert [trace["session_id"] for trace in tracer.traces] == ["s1", "s2"]
+    assert [trace["session_id"] for trace in tracer.traces] == left
 
 
 async def test_prompts_are_traced_when_asked_for() -> None:
     """§11.3, privacy-sensitive"""
-    told = Scripted("agent", lambda a, c: AgentResponse(debug_info={"prompt_messages": ["p"], "llm_output": {"r": 1}}))
+    messages = [{"role": "system", "content": "Listen."}, {"role": "user", "content": "Hi"}]
+    told = Scripted("agent", answering(debug_info={"prompt_messages": messages, "llm_output": {"r": 1}}))
+    silent = Scripted("silent", answering(debug_info={"other": 1}))
     tracers = [StructuredLogTracer(), StructuredLogTracer(include_prompts=True)]
-    await engine_of(told, callbacks=tracers).process_turn(context_of())
-    assert "rendered_prompts" not in tracers[0].traces[0]
-    assert tracers[1].traces[0]["rendered_prompts"] == {"agent": ["p"]}
-    assert tracers[1].traces[0]["llm_responses"] == {"agent": {"r": 1}}
+    await engine_of(told, silent, callbacks=tracers).process_turn(context_of())
+    assert not {"rendered_prompts", "llm_responses"} & set(tracers[0].traces[0])
+    assert tracers[1].traces[0]["rendered_prompts"] == {"agent": "system:\nListen.\n\nuser:\nHi"}
+    assert tracers[1].traces[0]["llm_responses"] == {"agent": '{"r": 1}'}
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [("as text", "as text"), (["a", 1], '["a", 1]'), ([{"role": "x"}], '[{"role": "x"}]'), (None, "null"), ({}, "{}")],
+)
+async def test_11_3_prompts_and_answers_are_texts(told: Any, text: str) -> None:
+    agent = Scripted("agent", answering(debug_info={"prompt_messages": told, "llm_output": told}))
+    tracer = StructuredLogTracer(include_prompts=True)
+    await engine_of(agent, callbacks=[tracer]).process_turn(context_of())
+    (trace,) = tracer.traces
+    assert (trace["rendered_prompts"], trace["llm_responses"]) == ({"agent": text}, {"agent": text})
+
+
+async def test_8_4_events_of_phase_2_are_in_the_trace_and_wake_nobody() -> None:
+    tracer, board = StructuredLogTracer(), Blackboard()
+    chain = [
+        Scripted("a", emitting("one")),
+        listener("b", "one", answer=emitting("two")),
+        listener("c", "two"),
+    ]
+    await engine_of(*chain, callbacks=[tracer]).process_turn(context_of(board))
+    (trace,) = tracer.traces
+    assert [phase["events_collected"] for phase in trace["phases"]] == [["one"], ["two"]]
+    assert trace["blackboard_delta"]["events_emitted"] == ["one", "two"]
+    assert (trace["response"]["events_emitted_total"], trace["blackboard_final"]["events"]) == (2, [])
+    assert chain[2].runs == 0
+
+
+async def test_11_0_times_of_a_trace() -> None:
+    """The wall's time as ISO 8601 in UTC; durations in whole milliseconds."""
+
+    async def takes(agent: Any, context: AgentContext) -> AgentResponse:
+        clock.move(0.0126)
+        return AgentResponse()
+
+    tracer, clock = StructuredLogTracer(), StillClock()
+    await engine_of(Scripted("agent", takes), clock=clock, callbacks=[tracer]).process_turn(context_of())
+    (trace,) = tracer.traces
+    assert trace["timestamp"] == "2026-01-27T10:46:40Z"
+    durations = [*trace["performance"].values(), trace["phases"][0]["agents_run"][0]["duration_ms"]]
+    assert durations == [13, 13, 0, 0, 13]
+    assert all(type(duration) is int for duration in durations)
 
 
 async def test_the_log_line_is_json_whatever_is_on_the_board(caplog: pytest.LogCaptureFixture) -> None:
-    board = Blackboard(variables={"thing": object(), "set": {1}, 3: "number"})  # type: ignore[dict-item]
+    odd = {"thing": object(), "set": {1}, 3: "number", "inf": float("inf"), "huge": 10**5_000, "half": "\ud800"}
+    board, tracer = Blackboard(variables=odd), StructuredLogTracer()  # type: ignore[arg-type]
+    agent = Scripted("agent", answering(variable_updates={"thing": b"x"}, queue_pushes={"q": [object()]}))
     with caplog.at_level(logging.INFO, "AgentTracer"):
-        await engine_of(callbacks=[StructuredLogTracer()]).process_turn(context_of(board))
+        await engine_of(agent, callbacks=[tracer]).process_turn(context_of(board, trigger_metadata={"by": object()}))
     (line,) = [record.getMessage() for record in caplog.records if record.name == "AgentTracer"]
-    assert json.loads(line.removeprefix("TURN_TRACE: "))["session_id"] == "session"
+    (trace,) = tracer.traces
+    assert json.loads(line.removeprefix("TURN_TRACE: ")) == json.loads(json.dumps(trace, allow_nan=False)) == trace
+    shown = {"thing": "<object>", "set": [1], "3": "number", "inf": "<float>", "huge": "<int>", "half": "?"}
+    assert trace["blackboard_initial"]["variables"] == shown
+    assert trace["blackboard_delta"]["variables_changed"] == ["thing"]
+    assert trace["trigger"]["metadata"] == {"by": "<object>"}

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monikers.copilot import (
     AgentContext,
     AgentResponse,
     Blackboard,
     Event,
+    Fact,
     ReadOnlyError,
     StructuredLogTracer,
     TriggerType,
@@ -31,6 +35,7 @@ from tests.monikers.copilot.agents import (
     says,
     segment,
 )
+from tests.support import examples
 
 # --- phases -----------------------------------------------------------------------------------------------------------
 
@@ -54,6 +59,23 @@ async def test_events_of_phase_2_are_returned_and_wake_nobody() -> None:
     assert [agent.runs for agent in chain] == [1, 1, 0]
     assert [event.name for event in response.events] == ["one", "two"]
     assert board.events == []
+
+
+async def test_6_2_events_last_for_a_turn_and_everything_else_for_the_session() -> None:
+    everything = emitting(
+        "e",
+        variable_updates={"x": 1},
+        queue_pushes={"q": [1]},
+        facts=[Fact(type="t", value=1)],
+        memory_updates={"m": 1},
+    )
+    agent = Scripted("agent", lambda agent, context: everything(agent, context) if context.turn_count == 1 else None)
+    engine, board = engine_of(agent), Blackboard()
+    for _ in range(2):
+        await engine.process_turn(context_of(board))
+        left = (board.get_var("x"), board.queues["q"], len(board.facts), board.memory)
+        assert left == (1, [1], 1, {"agent": {"m": 1}})
+        assert board.events == []
 
 
 @pytest.mark.parametrize(("given", "taken", "runs"), [(1, 1, 0), (2, 2, 1), (0, 1, 0), (9, 2, 1)])
@@ -309,6 +331,46 @@ async def test_each_turn_returns_its_own_whatever_the_order_of_their_ends() -> N
         await turns[number]
     assert [turn.result().insights[0].content for turn in turns] == ["turn 1", "turn 2", "turn 3"]
     assert board.queues["q"] == [3, 1, 2]
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
+@examples(60)
+def test_8_turns_that_overlap_see_each_others_phases_whole_or_not_at_all(
+    turns: int, agents: int, chance: random.Random
+) -> None:
+    """Whatever the order in which their agents end: each turn returns its own, and its merge stands in one piece."""
+
+    async def play() -> tuple[Blackboard, list[AgentResponse]]:
+        gates = {(turn, number): asyncio.Event() for turn in range(turns) for number in range(agents)}
+
+        async def answer(agent: Any, context: AgentContext) -> AgentResponse:
+            mine = (context.turn_count, int(agent.config.id))
+            await gates[mine].wait()
+            assert context.blackboard is not None
+            seen = context.blackboard.queue_length("q")
+            assert seen % agents == 0
+            return AgentResponse(
+                queue_pushes={"q": [mine]}, variable_updates={"last": mine}, data={agent.config.id: seen}
+            )
+
+        board = Blackboard()
+        engine = engine_of(*[Scripted(str(number), answer) for number in range(agents)])
+        running = [
+            asyncio.create_task(engine.process_turn(context_of(board, turn_count=number))) for number in range(turns)
+        ]
+        for gate in chance.sample(list(gates.values()), len(gates)):
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            gate.set()
+        return board, await asyncio.gather(*running)
+
+    board, responses = asyncio.run(play())
+    for number, response in enumerate(responses):
+        assert response.queue_pushes == {"q": [(number, one) for one in range(agents)]}
+    pushed = [tuple(one) for one in board.queues["q"]]
+    blocks = [pushed[start : start + agents] for start in range(0, len(pushed), agents)]
+    assert sorted(blocks) == [[(turn, one) for one in range(agents)] for turn in range(turns)]
+    assert board.get_var("last") == pushed[-1]
 
 
 async def test_an_event_of_the_host_is_dispatched_by_one_of_two_turns_that_overlap() -> None:

@@ -33,6 +33,14 @@ def test_a_session_has_the_shape_of_the_contract(api: Caller, db: TenantStore, r
     assert found["task"] == "t"
 
 
+def test_a_list_leaves_out_what_is_long_in_a_config(api: Caller, db: TenantStore, run: Run) -> None:
+    config = {"agent_set": "sales_call", "agents": [{"text": "x" * 500}], "steps": 3}
+    run(upsert_agent_state(db, [state("s1", spec={"task": "t", "config": config})]))
+    (listed,) = api.get("/api/sessions")["items"]
+    assert (listed["config"], listed["context"]) == ({"agent_set": "sales_call", "agents": None, "steps": 3}, None)
+    assert api.get("/api/sessions/s1")["config"] == config
+
+
 def test_a_session_in_the_queue_is_created(api: Caller) -> None:
     made = api.post("/api/agents", {"moniker": "echo", "task": "hi", "max_steps": 3})
     found = api.get(f"/api/sessions/{made['session_id']}")

@@ -31,7 +31,7 @@ export class Live extends EventTarget {
     this.bootId = null;
     this.attempt = 0;
     this.restarted = false;
-    this.room = null;
+    this.rooms = [];
     this.hasBeenLive = false;
     this.timer = null;
   }
@@ -52,7 +52,7 @@ export class Live extends EventTarget {
       learnServerTime(hello.server_time);
       this.#noticeBoot(hello.boot_id);
     });
-    for (const event of EVENTS) this.socket.on(event, (data) => this.room?.receive(event, data));
+    for (const event of EVENTS) this.socket.on(event, (data) => this.#receive(event, data));
     this.socket.on("worker", (workers) => this.dispatchEvent(new CustomEvent("worker", { detail: workers })));
     addEventListener("online", () => this.retryNow());
     addEventListener("focus", () => this.retryNow());
@@ -63,15 +63,23 @@ export class Live extends EventTarget {
 
   /** Follow a room from a cursor on. `handlers`: `apply(events, how) -> how many were new` and `resync()`. */
   follow(spec, cursor, handlers) {
-    this.room = new Room(this, spec, cursor, handlers);
+    this.followAll([{ spec, cursor, handlers }]);
+  }
+
+  /** Follow several rooms. They may tell of the same row, each in its own time. */
+  followAll(rooms) {
+    this.rooms = rooms.map(({ spec, cursor, handlers }) => new Room(this, spec, cursor, handlers));
     if (this.socket.connected) this.#catchUp();
-    return this.room;
   }
 
   /** Try at once instead of at the end of the pause. */
   retryNow() {
     if (this.state !== "down" || this.nextTryAt === null) return;
     this.#try();
+  }
+
+  #receive(event, data) {
+    this.rooms.find(({ name }) => name === data.room)?.receive(event, data);
   }
 
   #try() {
@@ -90,10 +98,11 @@ export class Live extends EventTarget {
   }
 
   async #catchUp() {
-    const room = this.room;
     let missed = 0;
     try {
-      if (room && !(room.isAway && document.hidden)) missed = await room.join(); // nobody looks: not yet
+      for (const room of this.rooms) {
+        if (!(room.isAway && document.hidden)) missed += await room.join(); // nobody looks: not yet
+      }
     } catch (error) {
       // No answer, or a refusal that another cursor does not cure: begin again with a fresh connection.
       if (this.socket.connected) {
@@ -114,7 +123,7 @@ export class Live extends EventTarget {
   }
 
   #lost() {
-    this.room?.interrupted();
+    for (const room of this.rooms) room.interrupted();
     this.state = "down";
     this.lostAt ??= Date.now();
     const longest = Date.now() - this.lostAt < WATCHED_FOR_MS ? WATCHED_DELAY_MS : LONGEST_DELAY_MS;
@@ -139,11 +148,11 @@ export class Live extends EventTarget {
   #visibilityChanged() {
     clearTimeout(this.awayTimer);
     if (document.hidden) {
-      this.awayTimer = setTimeout(() => this.room?.leave(), AWAY_AFTER_MS);
+      this.awayTimer = setTimeout(() => this.rooms.forEach((room) => room.leave()), AWAY_AFTER_MS);
       return;
     }
     this.retryNow();
-    if (this.room?.isAway && this.socket.connected) this.#catchUp();
+    if (this.rooms.some((room) => room.isAway) && this.socket.connected) this.#catchUp();
   }
 
   #changed() {
@@ -151,10 +160,13 @@ export class Live extends EventTarget {
   }
 }
 
+const nameOf = ({ topic, session_id: session, conversation_id: thread }) => topic ?? (session ? `session:${session}` : `conversation:${thread}`);
+
 class Room {
   constructor(live, spec, cursor, handlers) {
     this.live = live;
     this.spec = spec;
+    this.name = nameOf(spec);
     this.cursor = cursor || null;
     this.handlers = handlers;
     this.needsResync = !cursor;

@@ -1,25 +1,16 @@
 // One session: its state, what may be done to it, and its steps as they are stored.
 
 import { live, startFrame } from "./banner.js";
-import { allow, ask, doUnlessUndone, firstLine, h, isEmpty, isFinal, icon, one, onceAtATime, pageData, pretty, say, sessionPath, setText, stateOf } from "./dom.js";
+import { ask, firstLine, isEmpty, isFinal, one, onceAtATime, pageData, pretty, say, sessionPath, setText, stateOf } from "./dom.js";
+import { Controls } from "./controls.js";
+import { Head } from "./head.js";
 import { Newest, Sequence } from "./live.js";
 import { Questions } from "./questions.js";
+import { stepsOf } from "./steps.js";
 import { isPiece, LiveText } from "./stream.js";
-import { clock, elapsed } from "./time.js";
+import { clock } from "./time.js";
 import { Timeline } from "./timeline.js";
-import { costOf, tokensOf } from "./words.js";
 import { Waterfall } from "./waterfall.js";
-
-const SETTLE_MS = 8_000;
-
-const LIVE = ["created", "running", "waiting", "paused"];
-const CONTROLS = {
-  pause: { from: ["created", "running", "waiting"], done: ["paused", "stopping"], word: "Pause", doing: "Pausing…" },
-  resume: { from: ["paused", "error"], done: ["running", "waiting", "created"], word: "Resume", doing: "Resuming…" },
-  interrupt: { from: LIVE, word: "Interrupt", doing: "Sending…" },
-  input: { from: LIVE, word: "Send input", doing: "Sending…" },
-  destroy: { from: LIVE, done: ["stopping", "stopped"], word: "Stop", doing: "Stopping…" },
-};
 
 const record = one("[data-session]");
 const sessionId = record.dataset.sessionId;
@@ -30,22 +21,13 @@ const newest = new Newest();
 const actions = new Map();
 const busy = one("[data-when-busy]");
 const questions = new Questions(one("[data-questions]"), sessionId, () => showAsked());
+const controls = new Controls({ api, record, error: one("[data-dock-error]"), onSent: note, onShown: showDock });
+const head = new Head(record);
 let session = pageData("session");
-let pending = null; // the control whose effect is awaited
 
 // --- steps --------------------------------------------------------------------------------------------------------------
 
-async function fetchSteps(query) {
-  const items = [];
-  let cursor = null;
-  do {
-    const search = new URLSearchParams({ session_id: sessionId, ...query, ...(cursor ? { cursor } : {}) });
-    const page = await ask("GET", `/api/agent-steps?${search}`);
-    items.push(...page.items);
-    cursor = query.limit ? null : page.next_cursor;
-  } while (cursor);
-  return items;
-}
+const fetchSteps = (query) => stepsOf(sessionId, query);
 
 /** Begin a new session with what this one had after a step, and go there. */
 async function fork(iteration, key, button, error) {
@@ -95,43 +77,15 @@ function showSession(next) {
   const before = session;
   session = { ...session, ...next };
   const { word } = stateOf(session);
-  showPill();
+  head.show(session);
   questions.follow(session);
-  showFacts();
   showReason();
   showPanels();
   showCount();
   document.title = `${word} · ${session.name} · Stepwell`;
   if (isFinal(session.status) && !liveText.isEmpty) timeline.showRunning(() => liveText.clear());
   if (before.status !== session.status) say(`${session.name} is ${word}`);
-  if (pending && (isFinal(session.status) || CONTROLS[pending].done?.includes(session.status))) pending = null;
-  showControls();
-}
-
-function showPill() {
-  const { word, tone, glyph } = stateOf(session);
-  const pill = one("[data-pill]");
-  if (pill.dataset.status === session.status && one(".word", pill).textContent === word) return;
-  pill.className = `pill-state t-${tone}`;
-  pill.dataset.status = session.status;
-  pill.replaceChildren(icon(glyph), h("span", { class: "word" }, word));
-}
-
-function showFacts() {
-  const place = one("[data-elapsed]");
-  const label = isFinal(session.status) ? "Took" : "Elapsed";
-  if (isFinal(session.status)) {
-    place.dataset.until = session.updated_at;
-    setText(place, elapsed(session.created_at, session.updated_at));
-  } else delete place.dataset.until; // it may have been resumed after an error
-  setText(place.previousElementSibling, label);
-  showFact("usage", tokensOf(session.usage));
-  showFact("cost", costOf(session.usage));
-}
-
-function showFact(name, words) {
-  one(`[data-${name}-fact]`).hidden = !words;
-  setText(one(`[data-${name}]`), words);
+  controls.follow(session);
 }
 
 /** Why it is not running, in words. */
@@ -166,23 +120,7 @@ function panel(kind, value) {
 
 // --- controls ---------------------------------------------------------------------------------------------------------------
 
-const button = (kind) => one(`[data-control="${kind}"]`);
-
-function barredBecause(kind) {
-  if (pending === kind) return "Asked for; the worker has not answered yet.";
-  if (CONTROLS[kind].from.includes(session.status)) return "";
-  const { word } = stateOf(session);
-  return isFinal(session.status) ? `The session has ended: ${word}.` : `Not while the session is ${word}.`;
-}
-
-function showControls() {
-  for (const [kind, { word, doing }] of Object.entries(CONTROLS)) {
-    const control = button(kind);
-    setText(control, pending === kind ? doing : word);
-    if (kind === "resume") control.dataset.hint = session.status === "error" ? "Tries the failed step again" : "";
-    allow(control, barredBecause(kind));
-  }
-  record.classList.toggle("pending", pending !== null);
+function showDock() {
   busy.disabled = isFinal(session.status);
   words.disabled = isFinal(session.status);
   words.placeholder = isFinal(session.status) ? "The session has ended" : "Say something to this session";
@@ -195,63 +133,17 @@ function showAsked() {
   showReason();
 }
 
-/** Post one control action; its effect arrives as a `state` event. */
-async function post(kind, body) {
-  const control = button(kind);
-  const error = one("[data-dock-error]");
-  error.textContent = "";
-  let isSent = false;
-  const hasRun = await onceAtATime(control, async () => {
-    try {
-      const { action_id } = await ask("POST", `${api}/${kind}`, body, { keepalive: true });
-      isSent = true;
-      if (kind === "input" || kind === "interrupt") note(action_id, kind);
-      else awaitEffect(kind);
-    } catch (problem) {
-      error.textContent = `${CONTROLS[kind].word}: ${problem.message}`;
-    }
-  });
-  if (!hasRun && control.disabled) error.textContent = `${CONTROLS[kind].word} was not sent: ${control.title}`;
-  showControls();
-  return isSent;
-}
-
-function awaitEffect(kind) {
-  if (CONTROLS[kind].done.includes(session.status)) return;
-  pending = kind;
-  setTimeout(() => {
-    if (pending !== kind) return;
-    pending = null;
-    one("[data-dock-error]").textContent = `${CONTROLS[kind].word} is stored, but no worker has taken it up yet.`;
-    showControls();
-  }, SETTLE_MS);
-}
-
 async function send(kind) {
   const text = words.value.trim();
   if (!text) {
     words.focus();
     return;
   }
-  if (await post(kind, kind === "interrupt" ? { guidance: text } : { text, when_busy: busy.value })) {
+  if (await controls.post(kind, kind === "interrupt" ? { guidance: text } : { text, when_busy: busy.value })) {
     words.value = "";
     saveDraft();
     words.dispatchEvent(new Event("input"));
   }
-}
-
-function stop() {
-  const control = button("destroy");
-  allow(control, "It stops when the bar below runs out.");
-  setText(control, "Stopping…");
-  doUnlessUndone(
-    (seconds) => `Stopping ${session.name} in ${seconds} s.`,
-    () => {
-      allow(control, "");
-      post("destroy", {});
-    },
-    showControls,
-  );
 }
 
 // --- what was said but not read yet -------------------------------------------------------------------------------------------
@@ -311,7 +203,7 @@ async function resync() {
 startFrame();
 newest.accepts(sessionId, session.updated_at);
 showSession({});
-waterfall.start(location.hash === "#trace");
+waterfall.start(location.hash);
 timeline.start(Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? Number.NaN));
 
 liveText.drop(timeline.last);
@@ -323,16 +215,14 @@ words.addEventListener("input", saveDraft);
 words.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
-    if (!button("input").disabled) send("input");
+    if (!controls.button("input").disabled) send("input");
   }
 });
 one("[data-dock]").addEventListener("submit", (event) => {
   event.preventDefault();
   send("input");
 });
-button("interrupt").addEventListener("click", () => send("interrupt"));
-button("pause").addEventListener("click", () => post("pause", {}));
-button("resume").addEventListener("click", () => post("resume", {}));
-button("destroy").addEventListener("click", stop);
+controls.button("interrupt").addEventListener("click", () => send("interrupt"));
+controls.start();
 
 live.follow({ session_id: sessionId }, record.dataset.liveCursor, { apply, resync });

@@ -25,7 +25,10 @@ export class Waterfall {
     this.isStale = false;
   }
 
-  start(isOpen) {
+  /** Wire it; `#trace` in the address opens it, `#trace:<id>` at one turn. */
+  start(hash) {
+    const asked = /^#trace(?::(.+))?$/.exec(hash);
+    if (asked?.[1]) this.chosen = plainId(asked[1]);
     this.toggle.addEventListener("click", () => this.#open(this.root.hidden));
     this.turns.addEventListener("change", () => {
       this.chosen = this.turns.selectedIndex === 0 ? NEWEST : this.turns.value;
@@ -37,7 +40,7 @@ export class Waterfall {
       this.shown = "";
       this.#read();
     });
-    if (isOpen) this.#open(true);
+    if (asked) this.#open(true);
   }
 
   /** Something happened to the session: read again, but not with every step. */
@@ -108,6 +111,14 @@ export class Waterfall {
     this.rows.replaceChildren(rows);
     this.more.hidden = spans.length === trace.spans.length;
     setText(this.more, `Show all ${trace.spans.length} spans`);
+  }
+}
+
+function plainId(encoded) {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return NEWEST; // an address that somebody has cut
   }
 }
 
