@@ -66,7 +66,7 @@ class Views(Protocol):
 
 def copilot_blueprint(views: Views) -> Blueprint:
     """The pages over `views`. It uses helpers and templates of `web.pages`, which has to be registered too."""
-    pages = Blueprint("copilot", __name__, template_folder="templates")
+    pages = Blueprint("copilot_pages", __name__, template_folder="templates")
     for helper in _HELPERS:
         pages.add_app_template_filter(helper)
 

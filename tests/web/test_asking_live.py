@@ -63,7 +63,7 @@ def test_every_room_is_told_when_questions_open_and_close(relay: Relay, db: Tena
         assert told(events, SESSION) == told(events, THREAD) == [("approval", keys), ("state", [])]
         assert told(events, SESSIONS) == [("state", [])]
         (one,) = [sent.data for sent in events if sent.room == TOPIC]
-        assert one.keys() == {"session_id", "conversation_id", "items", "updated_at", "cursor"}
+        assert one.keys() == {"session_id", "conversation_id", "items", "updated_at", "room", "cursor"}
     run(upsert_agent_state(db, [state("quiet", conversation_id="c1")]))
     events = run(relay.poll(rooms)).events
     assert told(events, TOPIC) == []

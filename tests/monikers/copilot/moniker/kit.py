@@ -110,7 +110,7 @@ class Talk:
         """A program asks for something."""
         return await self.step(StepInput(text=text, data=data))
 
-    async def sleep(self) -> StepOut:
+    async def wake(self) -> StepOut:
         """Wait for what the last step waits for, and take the next one."""
         wait = self.outs[-1].wait
         assert isinstance(wait, WaitUntil), wait

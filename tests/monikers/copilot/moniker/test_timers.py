@@ -30,12 +30,12 @@ async def test_a_silence_is_told_once_to_each_and_how_long_it_was() -> None:
     talk = Talk(agents=[silent("ann", 5), silent("bob", 8)])
     await talk.say("One.")
     assert talk.waits_s == 5
-    out = await talk.sleep()
+    out = await talk.wake()
     assert ran(out) == ["ann"]
     assert out.data is not None
     assert out.data["turns"][0]["metadata"] == {"silence_duration": 5.0}
     assert talk.waits_s == 3
-    assert ran(await talk.sleep()) == ["bob"]
+    assert ran(await talk.wake()) == ["bob"]
     assert talk.waits_s is None, "the same silence is no news"
 
 
@@ -44,7 +44,7 @@ async def test_whoever_speaks_ends_a_silence() -> None:
     await talk.say("One.")
     await talk.say("Two.", after=4)
     assert talk.waits_s == 5
-    assert ran(await talk.sleep()) == ["ann"]
+    assert ran(await talk.wake()) == ["ann"]
     await talk.say("Three.")
     assert talk.waits_s == 5
 
@@ -52,7 +52,7 @@ async def test_whoever_speaks_ends_a_silence() -> None:
 async def test_those_who_are_due_together_are_asked_together() -> None:
     talk = Talk(agents=[silent("ann", 5), silent("bob", 5)])
     await talk.say("One.")
-    assert ran(await talk.sleep()) == ["ann", "bob"]
+    assert ran(await talk.wake()) == ["ann", "bob"]
 
 
 async def test_intervals_count_from_the_first_segment() -> None:
@@ -60,16 +60,16 @@ async def test_intervals_count_from_the_first_segment() -> None:
     await talk.say("One.", after=3)
     await talk.say("Two.", after=15)
     assert talk.waits_s == 5
-    assert ran(await talk.sleep()) == ["ann"]
+    assert ran(await talk.wake()) == ["ann"]
     assert talk.waits_s == 20
-    assert ran(await talk.sleep()) == ["ann"]
+    assert ran(await talk.wake()) == ["ann"]
     assert talk.waits_s is None, "beyond 30 s after the last segment the conversation is over"
 
 
 async def test_a_talk_that_goes_on_after_a_long_time_is_heard_at_once_and_once() -> None:
     talk = Talk(agents=[regular("ann", 20)], quiet_after_s=30)
     await talk.say("One.")
-    assert ran(await talk.sleep()) == ["ann"]
+    assert ran(await talk.wake()) == ["ann"]
     assert talk.waits_s is None
     await talk.say("Two.", after=3600)
     assert talk.is_due
@@ -95,7 +95,7 @@ async def test_no_interval_is_shorter_than_a_second() -> None:
 async def test_a_cooldown_is_longer_than_a_timer() -> None:
     talk = Talk(agents=[agent("ann", "interval", trigger_config={"interval": 10, "cooldown": 15})])
     await talk.say("One.")
-    assert [ran(await talk.sleep()) for _ in range(4)] == [["ann"], [], ["ann"], []]
+    assert [ran(await talk.wake()) for _ in range(4)] == [["ann"], [], ["ann"], []]
 
 
 async def test_nobody_waits_for_an_agent_that_may_not_be_asked() -> None:
