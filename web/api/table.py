@@ -31,7 +31,7 @@ BLUEPRINTS: Final[Mapping[str, Sequence[Operation]]] = {
     "steps": steps.OPERATIONS,
     "traces": traces.OPERATIONS,
     "conversations": conversations.OPERATIONS,
-    "copilot_agents": copilot.OPERATIONS,
+    "copilot": copilot.OPERATIONS,
     "approvals": approvals.OPERATIONS,
     "budgets": budgets.OPERATIONS,
     "queue": queue.OPERATIONS,
