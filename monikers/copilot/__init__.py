@@ -31,6 +31,7 @@ from monikers.copilot.routing import Skip
 from monikers.copilot.templates import PromptTemplateError
 from monikers.copilot.tracing import StructuredLogTracer
 from monikers.copilot.turnrecord import PhaseRecord, TurnRecord
+from monikers.copilot.variants import agent_of
 from monikers.copilot.versions import Version, VersionedAgent
 from monikers.copilot.views import BlackboardView
 
@@ -69,6 +70,7 @@ __all__ = [
     "Usage",
     "Version",
     "VersionedAgent",
+    "agent_of",
     "load_set",
     "load_transcript",
     "output_schema",

@@ -64,6 +64,13 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
+class RateLimitPart(_Part):
+    """At most `runs` starts in any `per_s` seconds of a session."""
+
+    runs: Annotated[int, Field(ge=1)]
+    per_s: SomeSeconds = 60.0
+
+
 class TriggerPart(_Part):
     """When the agent is asked. Times in seconds."""
 
@@ -73,6 +80,7 @@ class TriggerPart(_Part):
     silence_threshold: SomeSeconds | None = None
     subscribed_events: Names = []
     interval: SomeSeconds | None = None
+    rate_limit: RateLimitPart | None = None
     priority: int | None = None
 
 
@@ -114,6 +122,8 @@ class Definition(_Part):
     include_context: bool = True
     groups: Names = []
     needs_approval: bool = False
+    #: see variants.py
+    versions: list[dict[str, Any]] | None = None
 
     @property
     def asked_model(self) -> str:

@@ -12,6 +12,7 @@ from monikers.copilot.answers import read_answer
 from monikers.copilot.definition import Definition, definition_of
 from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.formats import output_schema
+from monikers.copilot.limits import RateLimit
 from monikers.copilot.llm import LLMResult
 from monikers.copilot.models import AgentContext, AgentResponse, InsightType, shared_state_of
 from monikers.copilot.prompts import Messages, PromptSource, messages_of
@@ -146,6 +147,7 @@ def _result(given: Any) -> LLMResult:
 
 def _config(definition: Definition) -> AgentConfig:
     trigger, model = definition.trigger, definition.model_part
+    limit = trigger.rate_limit
     params = {**model.params, **definition.model_params}
     return AgentConfig(
         name=definition.name,
@@ -164,5 +166,6 @@ def _config(definition: Definition) -> AgentConfig:
         max_tokens=model.max_tokens or definition.max_tokens,
         model_params=params,
         groups=definition.groups,
+        rate_limit=None if limit is None else RateLimit(limit.runs, limit.per_s),
         needs_approval=definition.needs_approval,
     )

@@ -15,6 +15,7 @@ from monikers.copilot.formats import output_schema
 from monikers.copilot.models import AgentContext
 from monikers.copilot.prompts import Messages
 from monikers.copilot.templates import PromptTemplateError, check_template
+from monikers.copilot.variants import agent_of, in_version, variants_of
 
 
 def problems(definition: Any) -> list[Mistake]:
@@ -22,6 +23,16 @@ def problems(definition: Any) -> list[Mistake]:
 
     Never raises, whatever JSON `definition` is.
     """
+    try:
+        variants = variants_of(definition)
+    except AgentConfigurationError as error:
+        return [*_own_problems(definition), *error.mistakes]
+    if not variants:
+        return _own_problems(definition)
+    return [in_version(place, one) for place, variant in variants for one in _own_problems(variant.definition)]
+
+
+def _own_problems(definition: Any) -> list[Mistake]:
     found = _mistakes(definition_of, definition)
     if not isinstance(definition, Mapping):
         return found
@@ -44,7 +55,9 @@ def preview(
     """
     if found := problems(definition):
         raise AgentConfigurationError("; ".join(map(str, found)), found)
-    agent = DynamicAgent(definition)
+    agent = agent_of(definition).serving(context.session_id)
+    if not isinstance(agent, DynamicAgent):
+        raise TypeError(f"a definition makes a DynamicAgent, not {type(agent).__name__}")
     agent.private_state = dict(private_state or {})
     try:
         return agent.prompt(context)

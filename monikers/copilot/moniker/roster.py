@@ -6,26 +6,43 @@ import copy
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from monikers.copilot.dynamic import DynamicAgent
+from monikers.copilot.agent import BaseAgent
+from monikers.copilot.variants import agent_of
+from monikers.copilot.versions import VersionedAgent
 from runtime.contract import Json
 
 #: definitions of which the agent is kept: making one reads its template
 _KEPT = 1_000
 
 
-def built_agent(definition: Mapping[str, Any]) -> DynamicAgent:
-    """An agent of its own for whoever asks; the reading of a definition is shared.
+class Serving(NamedTuple):
+    """The agent that a session is served by, and which version of it that is; None where there is only one."""
+
+    agent: BaseAgent
+    version: str | None
+
+
+def built_agent(definition: Mapping[str, Any]) -> BaseAgent:
+    """The agent of a definition; the reading is shared, so it is not to be changed.
 
     Raises `AgentConfigurationError` with every mistake.
     """
-    return copy.copy(_read(json.dumps(definition, sort_keys=True, ensure_ascii=False)))
+    return _read(json.dumps(definition, sort_keys=True, ensure_ascii=False))
+
+
+def serving(definition: Mapping[str, Any], session_id: str) -> Serving:
+    """An agent of its own for a session, in the version that the session gets."""
+    built = built_agent(definition)
+    version = built.version_for(session_id) if isinstance(built, VersionedAgent) else None
+    agent = copy.copy(built if version is None else version.agent)
+    return Serving(agent, None if version is None else version.name)
 
 
 @lru_cache(maxsize=_KEPT)
-def _read(text: str) -> DynamicAgent:
-    return DynamicAgent(json.loads(text))
+def _read(text: str) -> BaseAgent:
+    return agent_of(json.loads(text))
 
 
 def definitions_by_id(definitions: Iterable[Json]) -> dict[str, Json]:

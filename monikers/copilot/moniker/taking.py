@@ -15,7 +15,7 @@ from monikers.copilot.engine import AgentEngine
 from monikers.copilot.moniker.asks import Ask
 from monikers.copilot.moniker.config import CopilotConfig
 from monikers.copilot.moniker.desk import Desk
-from monikers.copilot.moniker.roster import built_agent
+from monikers.copilot.moniker.roster import serving
 from monikers.copilot.moniker.scene import scene_of
 from monikers.copilot.moniker.state import CopilotState
 from monikers.copilot.moniker.telling import InsightIds, Recorder, Teller, Told, durations_of, insight_row
@@ -68,6 +68,8 @@ class Table:
         self._state = state
         #: of a model call, by agent, where the definition has one
         self._timeouts: dict[str, float | None] = {}
+        #: which of its versions serves the session, by agent that has some
+        self._versions: dict[str, str] = {}
         self.board = Blackboard.from_dict(state.board)
         self.engine = self._engine(moment, ctx.clock)
         self.engine.import_session(ctx.session_id, state.engine)
@@ -106,8 +108,10 @@ class Table:
 
     def _agents(self) -> Iterator[BaseAgent]:
         for definition in self._state.definitions(self._ctx.config).values():
-            agent = built_agent(definition)
+            agent, version = serving(definition, self._ctx.session_id)
             self._timeouts[agent.config.id] = agent.config.timeout
+            if version is not None:
+                self._versions[agent.config.id] = version
             agent.config = copy.copy(agent.config)
             agent.config.timeout = None
             yield agent
@@ -180,7 +184,7 @@ class Table:
 
         has_run = any(phase.runs for phase in record.phases)
         ms = await self._ctx.record(f"ms:{number}", measured, kind="clock") if has_run else {}
-        told = Told(record, ids, ms)
+        told = Told(record, ids, ms, self._versions)
         taken.traces.append(told.trace)
         taken.insights += [*told.insights, *await self._held(record, ids)]
 

@@ -75,11 +75,12 @@ def insight_row(insight: AgentInsight, insight_id: str, turn: int, phase: int, t
 class Told:
     """A turn in words: its trace, and its insights in the order of the merge."""
 
-    def __init__(self, record: TurnRecord, ids: InsightIds, ms: Mapping[str, int]) -> None:
+    def __init__(self, record: TurnRecord, ids: InsightIds, ms: Mapping[str, int], versions: Mapping[str, str]) -> None:
         self.insights: list[Json] = []
         self._record = record
         self._ids = ids
         self._ms = ms
+        self._versions = versions
         self.trace: Json = {
             "trigger": record.trigger,
             "metadata": plain(record.metadata),
@@ -110,6 +111,7 @@ class Told:
         return {
             "agent_id": found.agent_id,
             "name": self._name_of(found.agent_id),
+            **({"version": self._versions[found.agent_id]} if found.agent_id in self._versions else {}),
             "ms": self._ms.get(f"{phase.number}.{found.agent_id}", 0),
             "insights": [row["insight_id"] for row in rows],
             "events": [event.name for event in found.events],

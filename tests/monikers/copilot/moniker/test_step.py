@@ -260,6 +260,28 @@ async def test_an_agent_that_came_with_a_turn_is_asked_in_it() -> None:
     assert ran(await talk.command(agents=[agent("bob")], trigger="force", agent_ids=["bob"])) == ["bob"]
 
 
+async def test_a_session_is_served_by_one_version_which_the_trace_names() -> None:
+    versions = [{"version": "a", "text": "AGENT ann-a"}, {"version": "b", "text": "AGENT ann-b"}]
+    asked = set()
+    for number in range(20):
+        talk = Talk(agents=[agent("ann", versions=versions)])
+        talk.ctx.session_id = f"session-{number}"
+        for text in ("One.", "Two."):
+            out = await talk.say(text)
+            assert out.data is not None
+            (run,) = out.data["turns"][0]["phases"][0]["ran"]
+            assert talk.panel.asked[-1] == f"ann-{run['version']}"
+        assert len(set(talk.panel.asked)) == 1
+        asked |= set(talk.panel.asked)
+    assert asked == {"ann-a", "ann-b"}
+
+
+async def test_a_rate_limit_holds_over_restarts() -> None:
+    talk = Talk(agents=[agent("ann", trigger_config={"rate_limit": {"runs": 2, "per_s": 30}})])
+    assert [ran(await talk.say("Go on.")) for _ in range(3)] == [["ann"], ["ann"], []]
+    assert ran(await talk.say("Go on.", after=30)) == ["ann"]
+
+
 async def test_groups_and_overrides_hold_from_then_on() -> None:
     talk = Talk(agents=[agent("ann", groups=["coach"], trigger_config={"cooldown": 100})], groups_off=["coach"])
     assert skipped(await talk.say("One.")) == {"ann": "group_off"}
