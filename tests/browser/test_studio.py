@@ -216,6 +216,19 @@ async def test_the_prompt_text_is_edited_on_its_own(tab: Tab, api: Api) -> None:
     await expect(tab.find("[data-version]")).to_have_value("2")
 
 
+async def test_a_mistake_of_several_versions_is_shown_where_it_stands(tab: Tab, api: Api) -> None:
+    await saved(api, "shared")
+    await tab.open(address("shared"))
+    versions = [{"version": "short"}, {"version": "long", "output_format": "nope"}]
+    await type_definition(tab, trigger_config={"mode": "sometimes"}, versions=versions)
+    await verdict(tab, "3 mistakes")
+    mistakes = tab.find("[data-mistakes]")
+    await mistakes.get_by_role("button", name="versions.1.trigger_config.mode").click()
+    assert await selected_line(tab, "[data-editor]") == '    "mode": "sometimes"'
+    await mistakes.get_by_role("button", name="versions.1.output_format").click()
+    assert await selected_line(tab, "[data-editor]") == '      "output_format": "nope"'
+
+
 async def test_a_new_agent_is_made_from_the_studio(tab: Tab, api: Api) -> None:
     await tab.open("/copilot/studio?agent_set=negotiation")
     shipped = await editor(tab).input_value()

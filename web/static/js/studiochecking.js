@@ -43,9 +43,12 @@ export async function check() {
   }
 }
 
+/** A mistake with its line. One of a version of several may stand in the fields around them. */
 function placed({ field, message }) {
-  const ofTemplate = field === "text" && /\(line (\d+)\)/.exec(message);
-  return { field, message, line: lineAt(editor.value, placeOf(desk.read.places, field)), proseLine: ofTemplate ? Number(ofTemplate[1]) : null };
+  const own = desk.read.places.has(field) ? field : field.replace(/^versions\.\d+\.(?=\w)/, "");
+  const ofTemplate = own === "text" && /\(line (\d+)\)/.exec(message);
+  const offset = placeOf(desk.read.places, desk.read.places.has(own) ? own : field);
+  return { field, message, line: lineAt(editor.value, offset), proseLine: ofTemplate ? Number(ofTemplate[1]) : null };
 }
 
 function showMistakes(found, words = "") {
