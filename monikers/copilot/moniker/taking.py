@@ -188,11 +188,10 @@ class Table:
 
         has_run = any(phase.runs for phase in record.phases)
         ms = await self._ctx.record(f"ms:{number}", measured, kind="clock") if has_run else {}
-        told = Told(record, ids, ms, self._versions)
+        told = Told(record, ids, ms, self._versions, is_news=lambda row: not self._is_said_again(row))
+        self._state.complain(told.insights, self._moment)
         taken.traces.append(told.trace)
-        news = [row for row in told.insights if not self._is_said_again(row)]
-        self._state.complain(news, self._moment)
-        taken.insights += [*news, *await self._held(record, ids)]
+        taken.insights += [*told.insights, *await self._held(record, ids)]
 
     async def _held(self, record: TurnRecord, ids: InsightIds) -> list[Json]:
         """The insights of this turn that wait for a person; the state keeps them until one has decided."""

@@ -81,6 +81,7 @@ class Told:
         self._ids = ids
         self._ms = ms
         self._versions = versions
+        self._is_news = is_news
         self.trace: Json = {
             "trigger": record.trigger,
             "metadata": plain(record.metadata),
@@ -107,6 +108,7 @@ class Told:
             )
             for insight in found.insights
         ]
+        rows = [row for row in rows if self._is_news(row)]
         self.insights += rows
         return {
             "agent_id": found.agent_id,
