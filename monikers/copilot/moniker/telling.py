@@ -75,7 +75,15 @@ def insight_row(insight: AgentInsight, insight_id: str, turn: int, phase: int, t
 class Told:
     """A turn in words: its trace, and its insights in the order of the merge."""
 
-    def __init__(self, record: TurnRecord, ids: InsightIds, ms: Mapping[str, int], versions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        record: TurnRecord,
+        ids: InsightIds,
+        ms: Mapping[str, int],
+        versions: Mapping[str, str],
+        *,
+        is_news: Callable[[Json], bool],
+    ) -> None:
         self.insights: list[Json] = []
         self._record = record
         self._ids = ids
