@@ -2,7 +2,7 @@
 
     open_store(options) ──▶ Store ──tenant()──▶ TenantStore: what every function here takes first
     actions, cancelling, schedules, agents, agent_state, agent_steps, records, agent_events, conversations, messages,
-    session_cursors, workers:
+    session_cursors, workers, copilot_agents:
         one noun a file: its frozen dataclass, its table's codec, the questions that are put to it
     agent_requests, enqueueing, marks: how an action gets into the queue, goes on and ends
     table, groupcommit, lock: how rows get in (group commit, one commit at a time a table)

@@ -216,6 +216,19 @@ async def test_the_prompt_text_is_edited_on_its_own(tab: Tab, api: Api) -> None:
     await expect(tab.find("[data-version]")).to_have_value("2")
 
 
+async def test_a_mistake_of_several_versions_is_shown_where_it_stands(tab: Tab, api: Api) -> None:
+    await saved(api, "shared")
+    await tab.open(address("shared"))
+    versions = [{"version": "short"}, {"version": "long", "output_format": "nope"}]
+    await type_definition(tab, trigger_config={"mode": "sometimes"}, versions=versions)
+    await verdict(tab, "3 mistakes")
+    mistakes = tab.find("[data-mistakes]")
+    await mistakes.get_by_role("button", name="versions.1.trigger_config.mode").click()
+    assert await selected_line(tab, "[data-editor]") == '    "mode": "sometimes"'
+    await mistakes.get_by_role("button", name="versions.1.output_format").click()
+    assert await selected_line(tab, "[data-editor]") == '      "output_format": "nope"'
+
+
 async def test_a_new_agent_is_made_from_the_studio(tab: Tab, api: Api) -> None:
     await tab.open("/copilot/studio?agent_set=negotiation")
     shipped = await editor(tab).input_value()
@@ -289,3 +302,49 @@ async def test_the_page_has_no_barrier_and_fits_a_phone(
             await tab.find("#tab-text").click()
             found[f"{size}, text"] = await barriers(tab)
     assert not {size: rules for size, rules in found.items() if rules}
+
+
+VALID = [
+    "0",
+    "-1.5e+3",
+    '"a\\u00e9\\n\\"b"',
+    "[]",
+    "{}",
+    ' {"a": [1, {"b": null}], "a": true, "__proto__": {"x": 1}, "": false} ',
+    "[[[[1]]]]",
+    '"\\ud83d\\ude00"',
+]
+INVALID = [
+    "",
+    "{",
+    "[1,]",
+    '{"a" 1}',
+    "{a: 1}",
+    "01",
+    "1.",
+    "+1",
+    "'a'",
+    '"a\nb"',
+    '"\\x"',
+    "nul",
+    "[1] 2",
+    '{"a":1,}',
+    "//",
+]
+
+
+async def test_the_reader_of_json_agrees_with_the_browsers_own(tab: Tab) -> None:
+    await tab.open("/copilot/studio")
+    script = """async ([valid, invalid]) => {
+      const { readJson, placeOf, lineAt } = await import("/static/js/jsonplaces.js");
+      const wrong = valid.filter((text) => JSON.stringify(readJson(text).value) !== JSON.stringify(JSON.parse(text)));
+      for (const text of invalid) {
+        let parses = true;
+        try { readJson(text); } catch (mistake) { parses = typeof mistake.offset !== "number"; }
+        if (parses) wrong.push(text);
+      }
+      const text = '{\\n  "a": {\\n    "b": [1,\\n 2]\\n  }\\n}';
+      const { places } = readJson(text);
+      return [wrong, ["a", "a.b", "a.b.1", "a.b.9", "a.x", "y"].map((field) => lineAt(text, placeOf(places, field)))];
+    }"""
+    assert await tab.page.evaluate(script, [VALID, INVALID]) == [[], [2, 3, 4, 3, 2, 1]]

@@ -54,6 +54,10 @@ from web.workshop import COPILOT, ShippedSet, in_time
 _OURS: Final = frozenset({"agents", "agent_set", "dry_run"})
 
 
+#: what a dry run changes in a session's config: one turn, and what the agent said a moment ago it may say again
+_TRIED: Final = {"dry_run": True, "insight_window_s": 0}
+
+
 class NamedAgent(TypedDict):
     """An agent of a set, by name."""
 
@@ -181,7 +185,7 @@ async def dry_run_copilot_agent(api: Api, *, body: DryRun) -> Answer:
     await refuse_mistakes(api, body.definition)
     agent_id = body.definition["id"]
     said = {"agents": [body.definition], "trigger": "force", "agent_ids": [agent_id]}
-    fork = Fork(config={"dry_run": True}, idempotency_key=body.idempotency_key)
+    fork = Fork(config=_TRIED, idempotency_key=body.idempotency_key)
     first = FirstInput(f"Dry run of {agent_id}", said)
     return Answer(await begin_fork(api, body.session_id, fork, first_input=first, stop_on_done=True), 202)
 

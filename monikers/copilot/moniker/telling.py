@@ -75,12 +75,21 @@ def insight_row(insight: AgentInsight, insight_id: str, turn: int, phase: int, t
 class Told:
     """A turn in words: its trace, and its insights in the order of the merge."""
 
-    def __init__(self, record: TurnRecord, ids: InsightIds, ms: Mapping[str, int], versions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        record: TurnRecord,
+        ids: InsightIds,
+        ms: Mapping[str, int],
+        versions: Mapping[str, str],
+        *,
+        is_news: Callable[[Json], bool],
+    ) -> None:
         self.insights: list[Json] = []
         self._record = record
         self._ids = ids
         self._ms = ms
         self._versions = versions
+        self._is_news = is_news
         self.trace: Json = {
             "trigger": record.trigger,
             "metadata": plain(record.metadata),
@@ -107,6 +116,7 @@ class Told:
             )
             for insight in found.insights
         ]
+        rows = [row for row in rows if self._is_news(row)]
         self.insights += rows
         return {
             "agent_id": found.agent_id,

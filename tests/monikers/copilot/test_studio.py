@@ -15,6 +15,7 @@ from monikers.copilot.dynamic import DynamicAgent
 from monikers.copilot.errors import AgentConfigurationError
 from monikers.copilot.models import AgentContext, TriggerType
 from monikers.copilot.studio import preview, problems
+from monikers.copilot.variants import agent_of
 from tests.support import examples
 
 COACH: dict[str, Any] = {"id": "coach", "name": "Coach", "text": "Phase: {{ blackboard.variables.phase }}."}
@@ -27,10 +28,17 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
+versions = st.lists(
+    st.fixed_dictionaries(
+        {"version": st.sampled_from(["a", "b"]) | json_values},
+        optional={"share": json_values, "text": json_values, "output_format": json_values, "id": json_values},
+    ),
+    max_size=3,
+)
 templates = st.text(st.sampled_from("{}% ab.|()[]'#-\n"), max_size=40)
 almost = st.fixed_dictionaries(
     {"name": st.just("a") | json_values},
-    optional=dict.fromkeys(FIELDS, json_values) | {"text": templates | json_values},
+    optional=dict.fromkeys(FIELDS, json_values) | {"text": templates | json_values, "versions": versions | json_values},
 )
 
 
@@ -45,7 +53,7 @@ def test_it_never_raises_and_finds_mistakes_exactly_where_an_agent_cannot_be_mad
 def refusal(definition: Any) -> AgentConfigurationError | None:
     """Why no agent can be made of it."""
     try:
-        DynamicAgent(definition)
+        agent_of(definition)
     except AgentConfigurationError as error:
         return error
     return None

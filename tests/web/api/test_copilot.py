@@ -266,6 +266,7 @@ def test_a_dry_run_is_a_fork_with_its_one_input(api: Caller, db: TenantStore, ru
     assert fork.lane == said.lane
     assert fork.payload["forked_from"] == {"session_id": session, "iteration": 1}
     assert (fork.payload["config"]["dry_run"], fork.payload["stop_on_done"]) == (True, True)
+    assert fork.payload["config"]["insight_window_s"] == 0
     assert fork.payload["config"]["user_context"] == "Ann sells."
     assert fork.conversation_id is None
     assert said.payload["data"] == {"agents": [COACH], "trigger": "force", "agent_ids": ["coach"]}

@@ -10,10 +10,10 @@ const SKIPPED = {
   not_allowed: "the session does not allow it (allowed_agent_ids)",
   group_off: "its group is off",
   rate_limit: "it has run as often as its rate limit allows",
-  conditions: "its conditions are not met",
   conditions_not_met: "its conditions are not met",
   cooldown: "it ran a moment ago",
-  silence: "nobody has been silent for long enough",
+  silence_threshold_not_reached: "nobody has been silent for long enough",
+  misconfigured: "its configuration makes no sense",
 };
 
 /** Try a definition on a copy of a session; answers what came of it. Throws `Problem`, and an error after the deadline. */

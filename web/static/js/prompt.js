@@ -6,7 +6,7 @@ import { h, pretty } from "./dom.js";
 /** The names of sections as `monikers/copilot/prompts.py` writes them. */
 const SECTION = /^\[(YOUR MEMORY \/ SCRATCHPAD|RELEVANT KNOWLEDGE\/DOCS|TRIGGER|HOW TO READ DATA|OUTPUT FORMAT)\]$/m;
 const TRANSCRIPT = /^### TRANSCRIPT:\n/;
-const DATA = /<data>\n?([^\n]*)\n?<\/data>/;
+const DATA = /<data>\n([^\n]*)\n<\/data>/;
 const WORDS = {
   "YOUR MEMORY / SCRATCHPAD": "Memory",
   "RELEVANT KNOWLEDGE/DOCS": "Documents",
