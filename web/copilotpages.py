@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from flask import Blueprint, abort, request
+from flask import Blueprint, abort, redirect, request, url_for
+from werkzeug.wrappers import Response as WerkzeugResponse
 
 from web.copilotwords import (
     ZONES,
@@ -26,6 +27,8 @@ from web.copilotwords import (
 from web.pages import PAGE_LIMIT, render
 
 Json = dict[str, Any]
+
+MONIKER: Final = "copilot"
 
 _HELPERS: Final = (
     agent_name,
@@ -76,10 +79,12 @@ def copilot_blueprint(views: Views) -> Blueprint:
         return render("copilots.html", views.frame(), found=found)
 
     @pages.get("/copilot/<session_id>")
-    def copilot(session_id: str) -> str:
+    def copilot(session_id: str) -> str | WerkzeugResponse:
         found = views.session(session_id)
         if found is None:
             abort(404, f"There is no session {session_id}.")
+        if found["session"]["moniker"] != MONIKER:
+            return redirect(url_for("pages.session", session_id=session_id))
         return render("copilot.html", views.frame(), zone_names=ZONES, **found)
 
     return pages

@@ -26,6 +26,10 @@ VOICES: Final = 6
 #: who speaks when nobody says who
 NOBODY: Final = "USER"
 _ENGINE: Final = "engine"
+#: fields that make an input a command, whose text nobody has said unless a segment says so
+_COMMANDS: Final = frozenset(
+    {"events", "trigger", "agent_ids", "variables", "agents", "remove_agents", "groups", "overrides", "decide"}
+)
 
 
 def said_in(steps: Sequence[AgentStep], waiting: Iterable[Action] = ()) -> list[Json]:
@@ -49,9 +53,10 @@ def _heard(step: AgentStep) -> Json | None:
 
 def _waiting(action: Action) -> Json | None:
     payload, about = _object(action.payload), _object(action.metadata)
-    if not payload.get("text"):
+    data = _object(payload.get("data"))
+    if not payload.get("text") or (_COMMANDS & data.keys() and "segment" not in data):
         return None
-    segment = {**_object(_object(payload.get("data")).get("segment")), "text": payload["text"]}
+    segment = {**_object(data.get("segment")), "text": payload["text"]}
     segment.setdefault("speaker", about.get("sender") or NOBODY)
     key = str(about.get("message_id") or action.id)
     return {**_said(segment), "key": key, "iteration": None, "created_at": time_of(action.created_at)}

@@ -23,6 +23,7 @@ from store.conversations import find_conversations
 from store.ids import SessionId
 from web.api.budgets import budgets_of_session
 from web.bridge import StoreBridge
+from web.copilotpages import MONIKER
 from web.copilotshapes import board_of, insights_by_zone, said_in, sections_of, turns_in
 from web.copilotwords import agent_set_of
 from web.lookup import find_known
@@ -32,7 +33,6 @@ from web.routes import Api, ask
 from web.shapes import Json, listed_session_shape, many
 from web.sources import INSIGHT
 
-MONIKER: Final = "copilot"
 #: steps that a page is made of
 NEWEST: Final = 100
 

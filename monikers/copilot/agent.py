@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from monikers.copilot.clock import Clock, MachineClock
+from monikers.copilot.errors import AgentConfigurationError
 from monikers.copilot.limits import RateLimit
 from monikers.copilot.models import (
     DEFAULT_EXPIRY_S,
@@ -39,7 +40,7 @@ class AgentConfig:
 
     Times are in seconds. `timeout` is how long one evaluation may take, None for the engine's. `trigger_interval` is
     for the host that calls `INTERVAL` turns. `groups`, `rate_limit` (within a session) and `needs_approval` are the
-    engine's.
+    engine's. A list of one may be given as the one. Raises `AgentConfigurationError` for a trigger that is not known.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class AgentConfig:
         trigger_interval: float | None = None,
         cooldown: float = 10,
         model: str = DEFAULT_MODEL,
-        trigger_types: Iterable[TriggerType] | None = None,
+        trigger_types: Iterable[TriggerType | str] | None = None,
         trigger_keywords: Iterable[str] | None = None,
         silence_threshold: float | None = None,
         priority: int = 0,
@@ -69,17 +70,17 @@ class AgentConfig:
         self.trigger_interval = trigger_interval
         self.cooldown = cooldown
         self.model = model
-        self.trigger_types = list(trigger_types) if trigger_types else [TriggerType.TURN_BASED]
-        self.trigger_keywords = list(trigger_keywords or ())
+        self.trigger_types = _triggers(name, _listed(trigger_types)) or [TriggerType.TURN_BASED]
+        self.trigger_keywords = _listed(trigger_keywords)
         self.silence_threshold = silence_threshold
         self.priority = priority
         self.output_format = output_format
         self.trigger_conditions = trigger_conditions
-        self.subscribed_events = list(subscribed_events or ())
+        self.subscribed_events = _listed(subscribed_events)
         self.timeout = timeout
         self.max_tokens = max_tokens
         self.model_params = dict(model_params or {})
-        self.groups = list(groups)
+        self.groups = _listed(groups)
         self.rate_limit = rate_limit
         self.needs_approval = needs_approval
 
@@ -89,6 +90,19 @@ class AgentConfig:
         if override is None or not override.cooldown_modifier:
             return self.cooldown
         return max(self.cooldown + override.cooldown_modifier, min(FASTEST_BY_MODIFIER, self.cooldown))
+
+
+def _listed(named: Iterable[str] | None) -> list[str]:
+    """Names as a list; a text alone is one name, not its letters."""
+    return [named] if isinstance(named, str) else list(named or ())
+
+
+def _triggers(name: str, named: Iterable[str]) -> list[TriggerType]:
+    try:
+        return [TriggerType(one) for one in named]
+    except ValueError as error:
+        known = ", ".join(TriggerType)
+        raise AgentConfigurationError(f"trigger_types of {name!r}: {error}: use {known}") from error
 
 
 class BaseAgent(ABC):

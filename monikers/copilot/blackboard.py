@@ -13,7 +13,7 @@ from typing import Any, Self
 from monikers.copilot.board import RESERVED, Board, is_reserved
 from monikers.copilot.containers import Row, Shelf
 from monikers.copilot.facts import Facts
-from monikers.copilot.frozen import plain
+from monikers.copilot.frozen import copied, plain
 from monikers.copilot.pictures import Pictures
 from monikers.copilot.records import Event, Fact
 from monikers.copilot.views import BlackboardView
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 class Blackboard(Board):
     """Events, variables, queues, facts and memory of one session.
 
-    Not for several threads: one event loop reads and writes it.
+    Events and facts may be given as dicts of their fields. Not for several threads: one event loop reads and writes it.
     """
 
     def __init__(
         self,
         *,
-        events: Iterable[Event] = (),
+        events: Iterable[Event | Mapping[str, Any]] = (),
         variables: Mapping[str, Any] | None = None,
         queues: Mapping[str, Any] | None = None,
-        facts: Iterable[Fact] = (),
+        facts: Iterable[Fact | Mapping[str, Any]] = (),
         memory: Mapping[str, Any] | None = None,
     ) -> None:
         self._pictures = Pictures()
@@ -44,8 +44,8 @@ class Blackboard(Board):
         self.variables = variables or {}
         self.queues = queues or {}
         self.memory = memory or {}
-        self.facts = facts
-        self.events = events
+        self.facts = [Fact.model_validate(fact) for fact in facts]
+        self.events = [Event.model_validate(event) for event in events]
 
     # --- the containers; what is assigned is copied ------------------------------------------------------------------
 
@@ -198,12 +198,27 @@ class Blackboard(Board):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The board that `to_dict` described."""
         return cls(
-            events=[Event.model_validate(event) for event in data.get("events", ())],
+            events=data.get("events", ()),
             variables=data.get("variables"),
             queues=data.get("queues"),
-            facts=[Fact.model_validate(fact) for fact in data.get("facts", ())],
+            facts=data.get("facts", ()),
             memory=data.get("memory"),
         )
+
+    def __copy__(self) -> Self:
+        """A board of its own, with what this one holds now."""
+        board = type(self)(
+            events=self._events,
+            variables=self._variables,
+            queues=self._queues,
+            facts=self._facts,
+            memory=self._memory,
+        )
+        board.heard = copied(self.heard)
+        return board
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.__copy__()
 
     def __repr__(self) -> str:
         sizes = {name: len(getattr(self, name)) for name in ("events", "variables", "queues", "facts", "memory")}

@@ -38,6 +38,7 @@ class AgentEngine:
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
     `insight_window` are shown once (0: always). `clock` is where all time comes from; a host whose clock stands still
     during a turn, so that the turn can be taken again, gives a `timer` for deadlines and durations.
+    Raises `ValueError` for what is no time.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class AgentEngine:
         timer: Clock | None = None,
         new_client: Callable[..., Any] = LLMClient,
     ) -> None:
+        _check_seconds(agent_timeout, callback_timeout, insight_window)
         self.callbacks = list(callbacks or ())
         self.max_phases = min(max(max_phases, 1), MOST_PHASES)
         if self.max_phases != max_phases:
@@ -277,6 +279,16 @@ class AgentEngine:
     def session_count(self) -> int:
         """How many sessions are kept."""
         return len(self._sessions)
+
+
+def _check_seconds(agent_timeout: float | None, callback_timeout: float, insight_window: float) -> None:
+    if agent_timeout is not None and not agent_timeout > 0:
+        raise ValueError(
+            f"agent_timeout={agent_timeout} lets no agent answer: give seconds above 0, or None for no end"
+        )
+    for name, seconds in (("callback_timeout", callback_timeout), ("insight_window", insight_window)):
+        if not seconds >= 0:
+            raise ValueError(f"{name}={seconds} is no time: give seconds, 0 or more")
 
 
 def _given(**settings: Any) -> dict[str, Any]:

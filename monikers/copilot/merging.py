@@ -30,15 +30,23 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
         for name, items in found.queues.items():
             board.push_queue_items(name, items)
         for agent_id, updates in found.memory.items():
-            board.update_memory(agent_id, updates)
+            if updates:  # memory that is there and empty would be memory that was emptied
+                board.update_memory(agent_id, updates)
         _add(found, total)
     merge_facts([fact for found in ordered for fact in found.facts], board)
 
 
 def merge_facts(facts: Iterable[Fact], board: Blackboard) -> None:
-    """Offer facts that stand in the order of a merge. Among themselves priority decides, then confidence, then order:
-    in that order each replaces the ones before it. Against older ones `facts.replaces` decides."""
-    for fact in sorted(facts, key=lambda fact: (fact.priority, fact.confidence)):
+    """Offer facts that stand in the order of a merge; of those for one place only the best: priority decides, then
+    confidence, then order. Against older ones `facts.replaces` decides."""
+    best: dict[tuple[str, str | None], Fact] = {}
+    for fact in facts:
+        place = fact.type, fact.key
+        rival = best.get(place)
+        if rival is None or (fact.priority, fact.confidence) >= (rival.priority, rival.confidence):
+            best.pop(place, None)  # it stands where it comes in the merge, not where the other one came
+            best[place] = fact
+    for fact in best.values():
         board.facts.offer(fact)
 
 

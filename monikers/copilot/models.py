@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from monikers.copilot.board import Board, SharedState
 from monikers.copilot.frozen import plain
@@ -128,6 +128,12 @@ class ShownContext(AgentContext):
         setter(shown, "__pydantic_extra__", None)
         setter(shown, "__pydantic_private__", None)
         return shown
+
+    @model_serializer(mode="wrap")
+    def _with_shared_state(self, written: SerializerFunctionWrapHandler) -> Any:
+        """Written down with what is made when it is asked for."""
+        self.shared_state  # noqa: B018 - makes it
+        return written(self)
 
     def __getattr__(self, name: str) -> Any:
         if name != "shared_state":

@@ -5,15 +5,17 @@ The rows are written as the moniker writes them (tests/web/copilotkit.py), so th
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Route, expect
+from playwright.async_api import Browser, Locator, expect
 
 from store import AgentStep, SessionStatus, append_agent_step, upsert_agent_state
 from tests.browser.tab import Tab, barriers, new_tab, overhang
@@ -27,24 +29,6 @@ EVIL = "<img src=x onerror=alert(1)>"
 LONG = "Averylongwordwithoutanyblank" * 6
 MOST_NODES = 2_500
 MINUTE_MS = 60_000
-SETS = {
-    "items": [
-        {
-            "name": "sales_call",
-            "title": "Sales call",
-            "description": "Coaches.",
-            "advised": "REP",
-            "agents": [{"agent_id": "a", "name": "Listener"}],
-        },
-        {
-            "name": "meeting",
-            "title": "Team meeting",
-            "description": "Keeps the agenda.",
-            "advised": "HOST",
-            "agents": [],
-        },
-    ]
-}
 
 
 @dataclass
@@ -56,7 +40,6 @@ class Stage:
     session_id: str
     thread: str
     next: int = 0
-    steps: list[AgentStep] = field(default_factory=list)
 
     async def turn(self, **given: Any) -> int:
         """Store one more turn, now; its iteration."""
@@ -201,17 +184,6 @@ def _timeless(line: str) -> str:
 
 
 async def test_the_list_is_live_and_starts_a_copilot(tab: Tab, stage: Stage) -> None:
-    asked: list[Any] = []
-
-    async def sets(route: Route) -> None:
-        await route.fulfill(json=SETS)
-
-    async def start(route: Route) -> None:
-        asked.append(route.request.post_data_json)
-        await route.fulfill(status=202, json={"session_id": stage.session_id, "action_id": "a"})
-
-    await tab.page.route("**/api/copilot/sets", sets)
-    await tab.page.route("**/api/copilot/sessions", start)
     await tab.open("/copilot")
     row = tab.find(f"[data-session-id='{stage.session_id}']")
     await expect(row).to_contain_text("listening")
@@ -220,13 +192,18 @@ async def test_the_list_is_live_and_starts_a_copilot(tab: Tab, stage: Stage) -> 
     await expect(row).to_contain_text("paused")
     await expect(row.locator(".steps")).to_have_text("1")
     await tab.find("[data-start]").first.click()
-    await expect(tab.find("[data-sets] .choice")).to_have_count(2)
+    await expect(tab.find("[data-sets] .choice")).to_have_count(6)
+    await expect(tab.find("[data-sets]")).to_contain_text("Keeps a meeting on its agenda")
     await tab.find("[data-sets] input[value=meeting]").check()
     await tab.find("#c-title").fill("Monday")
     await tab.page.keyboard.press("Enter")
-    await tab.page.wait_for_url(f"**/copilot/{stage.session_id}")
+    await tab.page.wait_for_url(re.compile(r"/copilot/[0-9A-Z]{26}"))
     await tab.is_live()
-    assert asked == [{"agent_set": "meeting", "title": "Monday"}]
+    await expect(tab.find("h1")).to_have_text("Monday")
+    await tab.shows(".record .facts", "Meeting")
+    await tab.session_is("created")  # nobody works here
+    await tab.open("/copilot")
+    await expect(tab.find("[data-rows]")).not_to_contain_text("Monday")  # as long as it waits in the queue
 
 
 async def test_the_page_is_found_by_key(tab: Tab) -> None:
@@ -297,18 +274,21 @@ async def test_a_speaker_is_chosen_and_says_something_by_keyboard(tab: Tab, stag
 
 
 async def test_a_reader_is_not_moved_and_finds_the_newest(tab: Tab, stage: Stage) -> None:
+    steps: list[AgentStep] = []
     async with stored(stage.web.folder) as db:
         for number in range(260):
             words = f"Sentence number {number} of a long conversation."
             insights = [insight(stage.session_id, number, f"Advice {number}", zone="ABC"[number % 3], expiry=9_000)]
-            step = turn_step(
-                stage.session_id,
-                number,
-                said=segment(f"S{number % 8}", words, number),
-                insights=insights,
-                ran=[run_of(f"agent_{n}") for n in range(8)],
+            steps.append(
+                turn_step(
+                    stage.session_id,
+                    number,
+                    said=segment(f"S{number % 8}", words, number),
+                    insights=insights,
+                    ran=[run_of(f"agent_{n}") for n in range(8)],
+                )
             )
-            await append_agent_step(db, step)
+        await asyncio.gather(*[append_agent_step(db, step) for step in steps])
     stage.next = 260
     await look(tab, stage)
     await expect(said(tab).last).to_have_text("Sentence number 259 of a long conversation.")
@@ -386,20 +366,15 @@ async def test_an_insight_fades_in_its_place_and_what_is_kept_stays(tab: Tab, st
 
 
 async def test_a_held_insight_is_decided_about_once(tab: Tab, stage: Stage) -> None:
-    asked: list[Any] = []
-
-    async def decide(route: Route) -> None:
-        asked.append((route.request.url.rsplit("/", 1)[-1], route.request.post_data_json))
-        await route.fulfill(status=202, json={"action_id": "a", "session_id": stage.session_id})
-
-    await tab.page.route("**/api/copilot/sessions/*/insights/*", decide)
     await look(tab, stage)
     told = await stage.finds("Offer the free pilot.", zone="A", status="held")
     await expect(card(tab, told).locator("[data-mark]")).to_have_text("waits for you")
     await card(tab, told).locator("[data-decide=true]").dblclick()
     await expect(card(tab, told).locator("[data-mark]")).to_have_text("will be shown")
     await expect(card(tab, told).locator("[data-decide=false]")).to_be_disabled()
-    assert asked == [(told["insight_id"].replace(":", "%3A"), {"agreed": True})]
+    (asked,) = await stage.api.actions(stage.session_id)
+    assert asked["payload"]["data"] == {"decide": {"insight_id": told["insight_id"], "agreed": True}}
+    await expect(said(tab)).to_have_count(0)  # a decision is nothing that somebody said
     await stage.turn(insights=[{**told, "status": "shown", "expiry": 600}])
     await expect(card(tab, told)).to_have_attribute("data-status", "shown")
     await expect(card(tab, told).locator("[data-decide]")).to_have_count(0)
@@ -491,6 +466,38 @@ async def test_a_turn_says_who_ran_and_who_did_not(tab: Tab, stage: Stage) -> No
     await expect(tab.find("[data-trace]")).to_be_visible()
 
 
+# --- with a worker ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_real_copilot_is_told_something_and_advises(browser: Browser, dashboard: Dashboard, api: Api) -> None:
+    thread = (await api.post("/api/conversations", {"title": "A sales call"}, 201))["conversation_id"]
+    config = {"agent_set": "sales_call"}
+    session_id = await api.start("copilot", config=config, conversation_id=thread)
+    await api.becomes(session_id, "waiting")
+    async with new_tab(browser, dashboard.url) as tab:
+        await tab.open(f"/copilot/{session_id}")
+        await tab.session_is("listening")
+        await tab.find("#speaker").fill("CUSTOMER")
+        await tab.find("#say").fill("Honestly it is too expensive for us. What does it cost?")
+        await tab.page.keyboard.press("Enter")
+        await expect(tab.find(".insight[data-stored=true]").first).to_be_visible()
+        await expect(tab.find(".said-row:not(.unheard)")).to_have_count(1)
+        await expect(tab.find(".turn")).not_to_have_count(0)
+        await expect(tab.find("[data-sections] .entry.changed").first).to_be_visible()
+        await tab.session_is("listening")
+        await tab.find('[data-control="destroy"]').click()
+        await tab.find("[data-undo-now]").click()
+        await tab.session_is("stopped")
+        await expect(tab.find("#say")).to_be_disabled()
+        shown = await tab.find("[data-said]").inner_text()
+        cards_shown = await tab.find(".insight").count()
+        await tab.page.reload()
+        await tab.is_live()
+        assert await tab.find("[data-said]").inner_text() == shown
+        assert await tab.find(".insight").count() == cards_shown
+        await tab.healthy()
+
+
 # --- strangers, small screens, outages -------------------------------------------------------------------------------
 
 
@@ -553,14 +560,16 @@ async def test_no_barrier_and_no_sideways_scroll(browser: Browser, stage: Stage,
     for size, (width, height) in sizes.items():
         async with new_tab(browser, stage.web.url, viewport={"width": width, "height": height}, **options) as tab:
             await look(tab, stage)
-            for panel in ("talk", "insights", "board", "turns"):
-                link = tab.find(f"[data-panel={panel}]")
-                if await link.is_visible():
-                    await link.click()
-                    await expect(tab.find(f"#{panel}")).to_be_visible()
+            for panel in await tab.find("[data-panel]:visible").evaluate_all(
+                "links => links.map((a) => a.dataset.panel)"
+            ):
+                await tab.find(f"[data-panel={panel}]").click()
+                await expect(tab.find(f"#{panel}")).to_be_visible()
                 found[f"{size} {panel}"] = await barriers(tab)
                 assert await overhang(tab) == 0, (size, panel)
             if size == "wide":
+                found[size] = await barriers(tab)
+                assert await overhang(tab) == 0
                 for part in ("#talk", "#insights", "#board", "#turns"):
                     await expect(tab.find(part)).to_be_visible()
             await tab.healthy()

@@ -107,6 +107,14 @@ def test_an_unknown_copilot_is_a_404_page(api: Caller) -> None:
     assert api.client.get("/copilot/nope", headers=BROWSER).status_code == 404
 
 
+def test_a_session_of_another_kind_is_shown_on_its_own_page(api: Caller, db: TenantStore, run: Run) -> None:
+    run(upsert_agent_state(db, [state("another")]))
+    answer = api.client.get("/copilot/another", headers=BROWSER)
+    assert (answer.status_code, answer.location) == (302, "/sessions/another")
+    run(store_copilot(db, "call"))
+    assert 'href="/copilot/call"' in api.client.get("/sessions/call", headers=BROWSER).get_data(as_text=True)
+
+
 def test_the_live_cursors_miss_nothing_after_the_page(web: Web, api: Caller, db: TenantStore, run: Run) -> None:
     run(store_copilot(db, "call", title="Call"))
     found = CopilotViews(web.door.api, web.bridge).session("call")

@@ -62,8 +62,9 @@ def test_an_unfinished_segment_makes_way_for_what_its_speaker_says_next() -> Non
 def test_what_waits_to_be_heard_is_shown_and_is_the_same_as_its_step() -> None:
     told = waiting("Hello?", message_id="m7", sender="ann")
     spoken = waiting("Yes", "b", data={"segment": {"speaker": "BEN"}})
-    command = waiting("", "c", data={"trigger": "force"})
-    rows = said_in([], [told, spoken, command])
+    empty = waiting("", "c", data={"trigger": "force"})
+    command = waiting("Show the insight", "d", data={"decide": {"insight_id": "i", "agreed": True}})
+    rows = said_in([], [told, spoken, empty, command])
     assert [(row["key"], row["speaker"], row["iteration"]) for row in rows] == [("m7", "ann", None), ("b", "BEN", None)]
     read = {"inputs": [{"text": "Hello?", "message_id": "m7"}]}
     heard = turn_step("s", 0, said=segment("ann", "Hello?"), guidance=read)

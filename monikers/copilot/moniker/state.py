@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from monikers.copilot.errors import AgentConfigurationError
-from monikers.copilot.models import AgentConfigOverride, TranscriptSegment
+from monikers.copilot.models import AgentConfigOverride, InsightType, TranscriptSegment
 from monikers.copilot.moniker.config import CopilotConfig
 from monikers.copilot.moniker.roster import definitions_by_id
 from monikers.words import KEPT_GUIDANCE
@@ -17,6 +17,15 @@ from runtime.contract import Json, MonikerInputError
 MAX_HELD = 100
 #: of the transcript that is kept; every step stores it
 MAX_TRANSCRIPT_CHARS = 200_000
+
+
+class Complaint(BaseModel):
+    """What an agent said last when it failed, and when it was shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    said: str
+    at: AwareDatetime
 
 
 class CopilotState(BaseModel):
@@ -41,6 +50,8 @@ class CopilotState(BaseModel):
     groups: dict[str, bool] = {}
     overrides: dict[str, AgentConfigOverride] = {}
     guidance: Annotated[list[str], Field(max_length=KEPT_GUIDANCE)] = []
+    #: by agent
+    complaints: dict[str, Complaint] = {}
     #: insights that wait for a person, oldest first
     held: list[Json] = []
 
@@ -91,6 +102,19 @@ class CopilotState(BaseModel):
         self.began_at = self.began_at or moment
         self.spoke_at = moment
         self.heard = []
+
+    def is_said_again(self, row: Json, moment: datetime, window_s: float) -> bool:
+        """Whether an agent fails as it did: a model that is away for an hour is news once, not with every segment."""
+        before = self.complaints.get(row["agent_id"])
+        if before is None or row["type"] != InsightType.ERROR.value or before.said != row["content"]:
+            return False
+        return (moment - before.at).total_seconds() < window_s
+
+    def complain(self, rows: list[Json], moment: datetime) -> None:
+        """Keep what was shown of failures."""
+        for row in rows:
+            if row["type"] == InsightType.ERROR.value:
+                self.complaints = {**self.complaints, row["agent_id"]: Complaint(said=row["content"], at=moment)}
 
     def hold(self, insights: list[Json]) -> None:
         """Keep insights until a person has decided; the oldest are dropped beyond a hundred."""

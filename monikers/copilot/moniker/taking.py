@@ -66,6 +66,7 @@ class Table:
     def __init__(self, ctx: Ctx[CopilotConfig], state: CopilotState, moment: datetime) -> None:
         self._ctx = ctx
         self._state = state
+        self._moment = moment
         #: of a model call, by agent, where the definition has one
         self._timeouts: dict[str, float | None] = {}
         #: which of its versions serves the session, by agent that has some
@@ -162,10 +163,13 @@ class Table:
 
     def _tell(self, desk: Desk) -> Any:
         async def tell(row: Json) -> None:
-            if desk.broken is None:
+            if desk.broken is None and not self._is_said_again(row):
                 await self._ctx.emit(_LIVE, row)
 
         return tell
+
+    def _is_said_again(self, row: Json) -> bool:
+        return self._state.is_said_again(row, self._moment, self._ctx.config.insight_window_s)
 
     async def _processed(self, ask: Ask) -> None:
         ids = ask.agent_ids
@@ -186,7 +190,9 @@ class Table:
         ms = await self._ctx.record(f"ms:{number}", measured, kind="clock") if has_run else {}
         told = Told(record, ids, ms, self._versions)
         taken.traces.append(told.trace)
-        taken.insights += [*told.insights, *await self._held(record, ids)]
+        news = [row for row in told.insights if not self._is_said_again(row)]
+        self._state.complain(news, self._moment)
+        taken.insights += [*news, *await self._held(record, ids)]
 
     async def _held(self, record: TurnRecord, ids: InsightIds) -> list[Json]:
         """The insights of this turn that wait for a person; the state keeps them until one has decided."""

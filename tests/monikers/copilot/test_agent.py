@@ -10,6 +10,7 @@ import pytest
 from monikers.copilot import (
     DEFAULT_MODEL,
     AgentConfig,
+    AgentConfigurationError,
     AgentInsight,
     AgentResponse,
     InsightType,
@@ -41,6 +42,26 @@ def test_a_configuration_shares_nothing_with_what_it_was_made_of() -> None:
     config = AgentConfig("a", trigger_keywords=words)
     words.append("x")
     assert config.trigger_keywords == ["price"]
+
+
+@pytest.mark.parametrize("field", ["trigger_keywords", "subscribed_events", "groups"])
+def test_9_1_one_name_may_stand_alone(field: str) -> None:
+    """And is not taken letter by letter."""
+    for given, kept in (("price", ["price"]), (("price", "date"), ["price", "date"])):
+        fields: dict[str, Any] = {field: given}
+        assert getattr(AgentConfig("a", **fields), field) == kept
+
+
+@pytest.mark.parametrize("one", ["event", TriggerType.EVENT])
+def test_9_1_one_trigger_may_stand_alone(one: Any) -> None:
+    assert AgentConfig("a", trigger_types=one).trigger_types == [TriggerType.EVENT]
+    assert AgentConfig("a", trigger_types=[one, "silence"]).trigger_types == [TriggerType.EVENT, TriggerType.SILENCE]
+
+
+@pytest.mark.parametrize("unknown", ["turn", ["event", "turn"], [None]])
+def test_9_1_an_unknown_trigger_is_refused_with_the_known_ones(unknown: Any) -> None:
+    with pytest.raises(AgentConfigurationError, match=r"trigger_types of 'a': .*: use turn_based, keyword"):
+        AgentConfig("a", trigger_types=unknown)
 
 
 def test_an_insight_of_an_agent() -> None:

@@ -193,6 +193,16 @@ def test_a_malformed_set_is_refused(text: str, tmp_path: Path) -> None:
         load_set("mine", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "segments", [None, 5, [5], [{"speaker": "A"}], [{"speaker": "A", "text": "x", "timestamp": "?"}]]
+)
+def test_a_transcript_with_malformed_segments_is_refused(segments: Any, tmp_path: Path) -> None:
+    (tmp_path / "transcripts").mkdir()
+    (tmp_path / "transcripts" / "mine.json").write_text(json.dumps({"segments": segments}))
+    with pytest.raises(AgentConfigurationError, match="the transcript 'mine' has malformed segments"):
+        load_transcript("mine", tmp_path)
+
+
 def test_every_file_says_its_own_name() -> None:
     for path in FOLDER.rglob("*.json"):
         assert json.loads(path.read_text())["name"] == path.stem

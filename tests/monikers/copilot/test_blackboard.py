@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from monikers.copilot import AgentContext, Blackboard, Event, Fact
+from tests.monikers.copilot.agents import Scripted, answering, engine_of
 
 
 def test_events_are_not_deduplicated_and_keep_their_order() -> None:
@@ -100,6 +104,49 @@ def test_a_board_survives_being_written_down() -> None:
     assert Blackboard.from_dict({}) == Blackboard()
     assert again != Blackboard()
     assert repr(board) == "Blackboard(1 events, 2 variables, 1 queues, 1 facts, 1 memory)"
+
+
+def filled() -> Blackboard:
+    return Blackboard(
+        variables={"a": [1, (2, [3])]},
+        queues={"q": [1]},
+        facts=[Fact(type="t", value=[1])],
+        memory={"m": {"x": [1]}},
+        events=[Event(name="e", payload={"p": [1]})],
+    )
+
+
+COPIES: dict[str, Callable[[Blackboard], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "context": lambda board: AgentContext(session_id="s", blackboard=board).model_copy(deep=True).blackboard,
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+async def test_6_3_a_copy_of_a_board_is_a_board_of_its_own(copied: Callable[[Blackboard], Any]) -> None:
+    board = filled()
+    board.heard = {"a": 1}
+    before, again = board.to_dict(), copied(board)
+    assert again == board
+    assert (again.heard, again.heard is board.heard) == ({"a": 1}, False)
+    view = again.snapshot()
+    await engine_of(Scripted("a", answering(variable_updates={"k": 1}, memory_updates={"y": 1}))).process_turn(
+        AgentContext(session_id="s", blackboard=again)
+    )
+    again.variables["a"].append(2)
+    again.queues["q"].clear()
+    again.add_fact(Fact(type="t", value=2))
+    assert again.get_var("k") == 1
+    assert (board.to_dict(), view.to_dict()) == (before, before)
+
+
+def test_6_3_a_board_may_be_made_of_what_was_written_down() -> None:
+    assert Blackboard(**json.loads(json.dumps(filled().to_dict()))) == filled()
+    with pytest.raises(ValueError, match="name"):
+        Blackboard(events=[{"payload": {}}])
+    with pytest.raises(ValueError, match="type"):
+        Blackboard(facts=[{"value": 1}])
 
 
 def test_a_context_with_a_board_can_be_written_down() -> None:

@@ -224,6 +224,9 @@ def test_every_field_reaches_the_configuration() -> None:
         ({"trigger_config": {"cooldown": -1}}, "trigger_config.cooldown: Input should be greater than or equal to 0"),
         ({"trigger_config": {"cooldown": "soon"}}, "trigger_config.cooldown: Input should be a valid number"),
         ({"trigger_config": {"keywords": [1]}}, "trigger_config.keywords: is no list of texts"),
+        ({"trigger_config": {"mode": 5}}, "trigger_config.mode: is no mode"),
+        ({"model_params": [1]}, 'model_params: is no object: write {"temperature": 0.2}'),
+        ({"model_config": {"model_params": 5}}, "model_config.model_params: is no object"),
         ({"trigger_config": {"silence_threshold": 0}}, "trigger_config.silence_threshold"),
         ({"trigger_config": 5}, "trigger_config: "),
         ({"trigger_condition": {}}, "trigger_condition: is not known: write 'trigger_conditions'"),
@@ -452,6 +455,42 @@ async def test_a_model_of_version_1_answers_with_the_object_alone() -> None:
     made.llm = Old()
     found = await made.evaluate(context())
     assert found.insights[0].content == "from gpt-4o-mini"
+
+
+class Fields:
+    """A result of a host's own kind, with some of the fields."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"has_insight": True, "content": "alone"}, "alone"),
+        ([{"has_insight": True, "content": "in a list"}], "in a list"),
+        (Fields(parsed={"has_insight": True, "content": "a field"}), "a field"),
+        (Fields(parsed={"has_insight": True, "content": "odd usage"}, usage=5), "odd usage"),
+        (Fields(), "Agent returned invalid JSON: ..."),
+        (Fields(error_category="timeout"), "The model did not answer (timeout): "),
+        ("words", "Agent returned invalid JSON: ..."),
+    ],
+)
+async def test_4_5_a_model_of_the_hosts_own_may_answer_in_its_own_way(given: Any, said: str) -> None:
+    class Own:
+        async def generate(self, **asked: Any) -> Any:
+            return given
+
+    made, _ = agent()
+    made.llm = Own()
+    found = await made.evaluate(context())
+    assert [one.content for one in found.insights] == [said]
+
+
+async def test_what_was_left_out_of_an_answer_is_told() -> None:
+    made, _ = agent("x", {"has_insight": True, "content": "Hello.", "facts": [{"type": "a"}]})
+    found = await made.evaluate(context())
+    assert found.debug_info["answer_problems"] == ["facts has no value"]
 
 
 async def test_memory_is_kept_and_usage_told() -> None:

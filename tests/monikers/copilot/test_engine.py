@@ -74,6 +74,20 @@ def test_the_list_of_agents_is_rebound_and_never_changed() -> None:
     assert [agent.config.id for agent in engine.agents] == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        *(("agent_timeout", bad) for bad in (0, -1, float("nan"))),
+        *((name, bad) for name in ("callback_timeout", "insight_window") for bad in (-1, float("nan"))),
+    ],
+)
+def test_a_time_that_is_none_is_refused(name: str, seconds: float) -> None:
+    """A deadline that is no number would never come, and never let the event loop go on."""
+    options: dict[str, Any] = {name: seconds}
+    with pytest.raises(ValueError, match=f"{name}=.*: give seconds"):
+        AgentEngine(**options)
+
+
 def test_replacing_agents_is_all_or_nothing() -> None:
     engine = engine_of(Scripted("a"))
     with pytest.raises(AgentConfigurationError):

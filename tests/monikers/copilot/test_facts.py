@@ -72,6 +72,41 @@ def test_a_fact_that_is_replaced_moves_to_the_end() -> None:
     assert values(board) == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("found", "stand"),
+    [
+        ([("a", 0, 0.9), (None, 0, 0.5)], ["a 0.9"]),
+        ([("a", 0, 0.5), (None, 0, 0.9)], ["None 0.9"]),
+        ([("a", 0, 0.5), ("b", 0, 0.9), (None, 0, 0.7)], ["a 0.5", "b 0.9"]),
+        ([(None, 0, 0.5), ("a", 0, 0.9)], ["None 0.5", "a 0.9"]),
+        ([("a", 0, 0.9), (None, 1, 0.1)], ["None 0.1"]),
+        ([("a", 0, 0.9), ("a", 0, 0.5), (None, 0, 0.7)], ["a 0.9"]),
+        ([("a", 0, 0.5), (None, 0, 0.7), ("a", 0, 0.9)], ["None 0.7", "a 0.9"]),
+    ],
+)
+def test_6_5_4_key_none_in_one_merge_with_others_of_its_type(
+    found: list[tuple[str | None, int, float]], stand: list[str]
+) -> None:
+    """In the order of the merge; each from another agent."""
+    board = Blackboard()
+    facts = [
+        fact(f"{key} {confidence}", key, priority=priority, confidence=confidence, source_agent=f"agent {number}")
+        for number, (key, priority, confidence) in enumerate(found)
+    ]
+    merge_facts(facts, board)
+    assert values(board) == stand
+
+
+def test_6_5_4_only_the_best_of_a_merge_is_put_against_an_older_fact() -> None:
+    """Not one of which the best itself would have won, where it loses against the older one."""
+    board = Blackboard(facts=[fact("older", priority=1, confidence=0.8, source_agent="old")])
+    weak = fact("sure", priority=0, confidence=0.9, source_agent="a")
+    merge_facts([weak, fact("important", priority=1, confidence=0.1, source_agent="b")], board)
+    assert values(board) == ["older"]
+    merge_facts([weak], board)
+    assert values(board) == ["sure"]
+
+
 FACTS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.1, 0.5, 0.9])), min_size=1, max_size=6)
 
 

@@ -375,6 +375,16 @@ async def test_8_5_a_value_that_cannot_be_asked_whether_it_is_empty_costs_nothin
     assert (board.get_var("x"), response.data) == (1, {"d": 1})
 
 
+@pytest.mark.parametrize(
+    "fields", [{"memory_updates": 5}, {"memory_updates": {}}, {"state_updates": {"memory_agent": {}}}]
+)
+async def test_updates_of_nothing_make_no_memory(fields: dict[str, Any]) -> None:
+    """Memory that is there and empty is memory that a host has emptied."""
+    said = AgentResponse.model_construct(**{**AgentResponse().__dict__, **fields})
+    board, _ = await merged(Scripted("agent", lambda agent, context: said))
+    assert board.memory == {}
+
+
 async def test_8_5_a_response_without_its_fields_says_nothing() -> None:
     def answer(agent: Any, context: Any) -> AgentResponse:
         empty = AgentResponse()

@@ -297,6 +297,24 @@ def test_taking_up_what_was_kept_is_the_identity(
     assert kept_of(session, held, THEN) == kept
 
 
+@given(TIMES, slots(TIMES), st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e5)), max_size=4))
+@examples(150)
+def test_times_do_not_drift_however_often_the_process_ends(
+    began: float, agents: dict[str, AgentSlot], lives: list[tuple[float, float]]
+) -> None:
+    def kept_for_ever(session: Session, moment: Moment) -> Any:
+        return through_json(session_json(session, [], moment, window_s=float("inf"), limits={}))
+
+    kept, wall = kept_for_ever(Session("s", began, agents=agents), THEN), THEN.wall
+    again = kept
+    for boot, seconds in lives:
+        session = Session("s", 0.0)
+        take_up(session, again, Moment(boot, wall))
+        wall += seconds
+        again = kept_for_ever(session, Moment(boot + seconds, wall))
+    assert again == kept
+
+
 @given(EIGHTHS, slots(EIGHTHS), st.integers(0, 99), st.integers(0, 5_000))
 @examples(200)
 def test_time_goes_on_as_if_the_process_had_never_ended(

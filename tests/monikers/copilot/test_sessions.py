@@ -107,6 +107,19 @@ async def test_last_run_time_is_that_of_the_session_and_can_be_set() -> None:
     assert (await engine.process_turn(context_of(session_id="new"))).data["n"] == 1
 
 
+async def test_what_an_evaluation_says_of_its_last_run_is_its_own() -> None:
+    """Set within an evaluation it ends no cooldown, neither there nor elsewhere."""
+
+    def resets(agent: Any, context: AgentContext) -> AgentResponse:
+        agent.last_run_time = 5.0
+        return AgentResponse(data={"last": agent.last_run_time})
+
+    agent = Scripted("agent", resets, cooldown=100)
+    engine = engine_of(agent)
+    found = [(await engine.process_turn(context_of())).data for _ in range(2)]
+    assert found == [{"last": 5.0}, {}]
+
+
 async def test_the_session_that_was_idle_longest_is_forgotten_first() -> None:
     agent = Scripted("agent", counting)
     engine = engine_of(agent, max_sessions=2)

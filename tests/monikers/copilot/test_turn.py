@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -253,6 +255,23 @@ async def test_shared_state_can_be_read_without_copying_the_variables() -> None:
     assert (len(state), state["memory_old"], state.get("sys.turn_count")) == (4, {"n": 1}, None)
     assert shared_state_of(agent.seen) is agent.seen.shared_state
     assert shared_state_of(context_of(shared_state={"a": 1})) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda context: context.model_dump()["shared_state"],
+        lambda context: json.loads(context.model_dump_json())["shared_state"],
+        lambda context: context.model_copy(deep=True).shared_state,
+        lambda context: copy.copy(context).shared_state,
+        lambda context: context.model_copy(update={"phase": 9}).shared_state,
+    ],
+)
+async def test_5_2_a_copy_of_what_an_agent_is_given_has_its_shared_state_too(seen: Any) -> None:
+    """It is made when it is asked for."""
+    agent = Scripted("agent", lambda agent, context: AgentResponse(data={"seen": seen(context)}))
+    response = await engine_of(agent).process_turn(context_of(Blackboard(variables={"x": [1]}, memory={"a": {"n": 1}})))
+    assert response.data == {"seen": {"x": [1], "memory_a": {"n": 1}}}
 
 
 async def test_what_the_host_says_in_shared_state_reaches_conditions_and_agents() -> None:

@@ -1,9 +1,10 @@
 // The "Start a copilot" sheet: which set of agents listens, and under what title.
 
-import { all, allow, ask, h, one, onceAtATime } from "./dom.js";
+import { all, allow, ask, h, newKey, one, onceAtATime } from "./dom.js";
 import { copilotPath } from "./copilotwords.js";
 
 let isWired = false;
+let key = newKey();
 
 /** Open the sheet with the sets that there are. */
 export function openSets(sheet) {
@@ -15,8 +16,12 @@ export function openSets(sheet) {
 
 function wire(sheet) {
   const submit = one("[data-submit]", sheet);
+  const form = one("[data-start-form]", sheet);
   allow(submit);
-  one("[data-start-form]", sheet).addEventListener("submit", (event) => {
+  form.addEventListener("input", () => {
+    key = newKey(); // another request than the one that may have been stored already
+  });
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     onceAtATime(submit, () => start(sheet));
   });
@@ -51,7 +56,7 @@ async function start(sheet) {
   if (!chosen) return;
   const title = one("[name=title]", sheet).value.trim();
   try {
-    const { session_id } = await ask("POST", "/api/copilot/sessions", { agent_set: chosen.value, ...(title ? { title } : {}) });
+    const { session_id } = await ask("POST", "/api/copilot/sessions", { agent_set: chosen.value, title, idempotency_key: key });
     location.assign(copilotPath(session_id));
   } catch (problem) {
     const left = (problem.errors ?? []).filter((error) => !showAt(sheet, error));

@@ -3,7 +3,7 @@
 // An insight may be told early, before its step is stored. Its stored self takes its place; when the step is stored
 // without it, it was void and goes. The one of the later step counts, however often each comes.
 
-import { all, allow, ask, one, onceAtATime, say, setText } from "./dom.js";
+import { all, allow, ask, newKey, one, onceAtATime, say, setText } from "./dom.js";
 import { cardOf, markOf } from "./card.js";
 import { Choices } from "./choices.js";
 import { counted, zoneOf } from "./copilotwords.js";
@@ -20,6 +20,7 @@ export class Insights {
     this.told = new Map(known.map((insight) => [insight.insight_id, insight.stored ? { stored: insight, early: null } : { stored: null, early: insight }]));
     this.cards = new Map(all("[data-insight-id]", root).map((card) => [card.dataset.insightId, card]));
     this.decided = new Map(); // id -> what was asked for and is not stored yet
+    this.announced = new Set(); // what was said aloud: an id with its status
   }
 
   start() {
@@ -70,12 +71,11 @@ export class Insights {
     const entry = this.told.get(id);
     if (!insight.stored && insight.iteration <= this.lastStored) return false; // its step is stored: it is known or void
     const before = insight.stored ? entry?.stored : this.#shown(id);
-    if (before && (before.iteration > insight.iteration || (before.iteration === insight.iteration && before.stored >= insight.stored))) return false;
-    const isNew = !entry || this.#shown(id).status !== insight.status;
+    if (before && !isLater(insight, before)) return false;
     this.told.set(id, insight.stored ? { stored: insight, early: null } : { stored: entry?.stored ?? null, early: insight });
     if (insight.stored) this.decided.delete(id);
     if (this.choices.kept.has(id)) this.choices.keep(insight);
-    return isNew || insight.stored;
+    return true;
   }
 
   #forget(id) {
@@ -164,9 +164,12 @@ export class Insights {
   /** Tell who cannot see it: at once what cannot wait, the rest when there is a pause. What is over is not told. */
   #announce(fresh) {
     const shown = fresh.filter((insight) => this.cards.has(insight.insight_id) && !this.cards.get(insight.insight_id).matches(".expired, .taken-back"));
+    const mark = ({ insight_id: id, status }) => `${status} ${id}`;
+    const untold = shown.filter((insight) => !this.announced.has(mark(insight)));
+    for (const insight of untold) this.announced.add(mark(insight));
     const isUrgent = (insight) => zoneOf(insight) === "A" && insight.status === "shown";
-    const urgent = shown.filter(isUrgent);
-    const rest = shown.filter((insight) => !isUrgent(insight));
+    const urgent = untold.filter(isUrgent);
+    const rest = untold.filter((insight) => !isUrgent(insight));
     if (urgent.length) setText(one("[data-say-now]"), `${urgent.at(-1).content}${urgent.length > 1 ? ` And ${urgent.length - 1} more.` : ""}`);
     if (rest.length) say(rest.at(-1).status === "held" ? "An insight waits for you." : `${counted(rest.length, "new insight")}: ${rest.at(-1).content}`);
   }
@@ -216,7 +219,7 @@ export class Insights {
     error.textContent = "";
     await onceAtATime(button, async () => {
       try {
-        await ask("POST", path, { agreed });
+        await ask("POST", path, { agreed, idempotency_key: newKey() });
         if (this.#shown(insight.insight_id)?.status === "held") this.decided.set(insight.insight_id, agreed ? "will be shown" : "will be dropped");
       } catch (problem) {
         error.textContent = problem.message;
@@ -224,6 +227,12 @@ export class Insights {
     });
     this.#age();
   }
+}
+
+/** Whether an insight takes the place of what was told of it before: by a later step, by the step itself, or anew. */
+function isLater(insight, before) {
+  if (insight.iteration !== before.iteration) return insight.iteration > before.iteration;
+  return !before.stored && (insight.stored || insight.created_at !== before.created_at);
 }
 
 const nameOf = (element) => ["data-keep", "data-dismiss", "data-copy-line"].filter((name) => element.hasAttribute(name)).map((name) => `[${name}]`)[0] ?? "[data-keep]";

@@ -4,6 +4,8 @@
 import { objectOf, objectsIn } from "./copilotwords.js";
 
 const NOBODY = "USER";
+/** fields that make an input a command, whose text nobody has said unless a segment says so */
+const COMMANDS = ["events", "trigger", "agent_ids", "variables", "agents", "remove_agents", "groups", "overrides", "decide"];
 
 /** What began a step: its message, else its action; what the session did by itself has the step's id. */
 export function keyOf(step) {
@@ -32,8 +34,9 @@ export function postedIn(message) {
 }
 
 function unheard({ text, data, sender, key, created_at }) {
-  if (!text) return null;
-  const segment = { speaker: sender || NOBODY, ...objectOf(objectOf(data).segment), text };
+  const told = objectOf(data);
+  if (!text || (!told.segment && COMMANDS.some((name) => name in told))) return null;
+  const segment = { speaker: sender || NOBODY, ...objectOf(told.segment), text };
   return { ...plain(segment), key, iteration: null, created_at };
 }
 

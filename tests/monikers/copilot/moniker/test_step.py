@@ -316,6 +316,20 @@ async def test_an_agent_that_fails_costs_itself() -> None:
     assert [one["type"] for one in insights(out)] == ["error", "suggestion"]
 
 
+async def test_a_model_that_is_away_is_told_of_once() -> None:
+    talk = Talk(Panel(ann=LlmError(LlmErrorKind.UNAVAILABLE, "away")), agents=ANN, insight_window_s=60)
+    assert [one["type"] for one in insights(await talk.say("One."))] == ["error"]
+    out = await talk.say("Two.", after=30)
+    assert (insights(out), ran(out)) == ([], ["ann"])
+    assert out.data is not None
+    assert out.data["turns"][0]["phases"][0]["ran"][0]["failed"]
+    assert len(talk.ctx.emitted) == 1
+    talk.panel.answers["ann"] = LlmError(LlmErrorKind.RATE_LIMIT, "too many")
+    assert "too many" in insights(await talk.say("Three."))[0]["content"]
+    talk.panel.answers["ann"] = LlmError(LlmErrorKind.RATE_LIMIT, "too many")
+    assert len(insights(await talk.say("Four.", after=60))) == 1, "after a while it is news again"
+
+
 @pytest.mark.parametrize("error", [RuntimeError("the budget is spent"), OSError("the store is away")])
 async def test_what_is_no_agent_s_affair_ends_the_step(error: Exception) -> None:
     talk = Talk(Panel(ann=error, bob=advice()), agents=[agent("ann"), agent("bob")])
