@@ -66,6 +66,10 @@ class Workshop(Protocol):
         """Every mistake of a definition; none for a good one. Never raises."""
         ...
 
+    def doubts(self, definition: Any) -> Sequence[Mistake]:
+        """What its author can hardly have meant, though it can run; none where there are mistakes. Never raises."""
+        ...
+
     def preview(
         self, definition: Mapping[str, Any], session_id: str, config: Mapping[str, Any], state: Mapping[str, Any]
     ) -> Draft:
@@ -86,6 +90,9 @@ class NoWorkshop:
         return ()
 
     def problems(self, definition: Any) -> Sequence[Mistake]:
+        return ()
+
+    def doubts(self, definition: Any) -> Sequence[Mistake]:
         return ()
 
     def preview(

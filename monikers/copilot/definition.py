@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -22,7 +21,6 @@ MODEL_PARAMS = frozenset(
 )
 _MODES = tuple(trigger for trigger in TriggerType if trigger is not TriggerType.FORCE)
 _LIKE = 0.85
-_log = logging.getLogger(__name__)
 
 
 def _modes(value: Any) -> Any:
@@ -167,9 +165,6 @@ def definition_of(config: Any) -> Definition:
         raise AgentConfigurationError(_said(given, mistakes), mistakes) from error
     if mistakes:
         raise AgentConfigurationError(_said(given, mistakes), mistakes)
-    _warn_of_deaf_triggers(found)
-    if not found.text.strip():
-        _log.warning("agent %r has no text: its model is told the format and nothing of what to look for", found.name)
     return found
 
 
@@ -197,11 +192,16 @@ def _misspelt(given: Mapping[str, Any], part: type[BaseModel], place: str) -> li
     return found
 
 
-def _warn_of_deaf_triggers(found: Definition) -> None:
-    """An agent that waits for what it has not named is never asked."""
+def doubts_about(found: Definition) -> list[Mistake]:
+    """What its author can hardly have meant, though it can run: it waits for what it has not named, or has no words."""
+    doubts = []
     for mode, names, field in (
         (TriggerType.EVENT, found.trigger.subscribed_events, "subscribed_events"),
         (TriggerType.KEYWORD, found.trigger.keywords, "keywords"),
     ):
         if mode in found.trigger.mode and not names:
-            _log.warning("agent %r has the mode %s and no %s: it is not asked by it", found.name, mode, field)
+            said = f"has the mode {mode} and no {field}: it is not asked by it"
+            doubts.append(Mistake("trigger_config.mode", said))
+    if not found.text.strip():
+        doubts.append(Mistake("text", "has no text: its model is told the format and nothing of what to look for"))
+    return doubts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from monikers.copilot.agent import AgentConfig, BaseAgent
 from monikers.copilot.answers import read_answer
-from monikers.copilot.definition import Definition, definition_of
+from monikers.copilot.definition import Definition, definition_of, doubts_about
 from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.formats import output_schema
 from monikers.copilot.limits import RateLimit
@@ -20,6 +21,7 @@ from monikers.copilot.templates import PromptTemplateError, check_template
 
 MAX_SHOWN_CHARS = 100
 _MALFORMED = "malformed"
+_log = logging.getLogger(__name__)
 
 
 class DynamicAgent(BaseAgent):
@@ -42,6 +44,8 @@ class DynamicAgent(BaseAgent):
         except PromptTemplateError as error:
             said = f"agent {self.config.id!r}: text: {error}"
             raise AgentConfigurationError(said, [Mistake("text", str(error))]) from error
+        for doubt in doubts_about(definition):
+            _log.warning("agent %r %s", definition.name, doubt.message)
 
     async def evaluate(self, context: AgentContext) -> AgentResponse:
         """Render the prompt, ask the model, read its answer.

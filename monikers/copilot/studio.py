@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from monikers.copilot.definition import definition_of
+from monikers.copilot.definition import definition_of, doubts_about
 from monikers.copilot.dynamic import DynamicAgent
 from monikers.copilot.errors import AgentConfigurationError, Mistake
 from monikers.copilot.formats import output_schema
@@ -30,6 +30,18 @@ def problems(definition: Any) -> list[Mistake]:
     if not variants:
         return _own_problems(definition)
     return [in_version(place, one) for place, variant in variants for one in _own_problems(variant.definition)]
+
+
+def doubts(definition: Any) -> list[Mistake]:
+    """What an author can hardly have meant in a definition that has no mistakes; see `doubts_about`."""
+    if problems(definition):
+        return []
+    variants = variants_of(definition)
+    if not variants:
+        return doubts_about(definition_of(definition))
+    return [
+        in_version(place, one) for place, variant in variants for one in doubts_about(definition_of(variant.definition))
+    ]
 
 
 def _own_problems(definition: Any) -> list[Mistake]:

@@ -95,6 +95,13 @@ async def test_an_agent_is_written_tried_saved_and_used(tab: Tab, api: Api, call
     await verdict(tab, "This is not JSON yet")
     await expect(tab.find("[data-mistakes]")).to_contain_text("line 3 a colon is due")
 
+    # What can run and is hardly meant is said, and keeps nobody from saving
+    deaf = {**COACH, "id": "story", "trigger_config": {"mode": "keyword"}}
+    await editor(tab).fill(json.dumps(deaf, indent=2))
+    await verdict(tab, "No mistakes, 1 warning")
+    await expect(tab.find("[data-mistakes]")).to_contain_text("has the mode keyword and no keywords")
+    await expect(tab.find("[data-submit]")).to_be_enabled()
+
     # When it is right again, it is tried on a copy of the session
     await editor(tab).fill(json.dumps({**COACH, "id": "story"}, indent=2))
     await type_definition(tab, text="Report the event `price_asked`. Push it to the queue `asked`.")

@@ -83,10 +83,11 @@ class Mistake(TypedDict):
 
 
 class Checked(TypedDict):
-    """What is wrong with a definition."""
+    """What is wrong with a definition; `warnings` are what its author can hardly have meant, though it can run."""
 
     ok: bool
     errors: list[Mistake]
+    warnings: list[Mistake]
 
 
 class PromptMessage(TypedDict):
@@ -147,7 +148,8 @@ async def save_copilot_version(api: Api, *, agent_id: str, body: SaveCopilotAgen
 async def check_copilot_agent(api: Api, *, body: CheckDefinition) -> Answer:
     """Every mistake of a definition, its template and its output format."""
     errors = mistake_shapes(await in_time(api.workshop.problems, body.definition))
-    return Answer({"ok": not errors, "errors": errors})
+    warnings = mistake_shapes(await in_time(api.workshop.doubts, body.definition))
+    return Answer({"ok": not errors, "errors": errors, "warnings": warnings})
 
 
 async def preview_copilot_prompt(api: Api, *, body: PreviewPrompt) -> Answer:

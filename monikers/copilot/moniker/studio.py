@@ -16,7 +16,7 @@ from monikers.copilot.moniker.state import CopilotState
 from monikers.copilot.prompts import Messages
 from monikers.copilot.sessionjson import take_up
 from monikers.copilot.sessions import Moment, Session
-from monikers.copilot.studio import preview, problems
+from monikers.copilot.studio import doubts, preview, problems
 from runtime.contract import MonikerInputError
 
 _MAX_TOLD_CHARS = 500
@@ -41,6 +41,10 @@ class Studio:
     def problems(self, definition: Any) -> list[Mistake]:
         """See `monikers.copilot.studio.problems`."""
         return problems(definition)
+
+    def doubts(self, definition: Any) -> list[Mistake]:
+        """See `monikers.copilot.studio.doubts`."""
+        return doubts(definition)
 
     def preview(
         self, definition: Mapping[str, Any], session_id: str, config: Mapping[str, Any], state: Mapping[str, Any]

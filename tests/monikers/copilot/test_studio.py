@@ -14,7 +14,7 @@ from monikers.copilot.definition import Definition
 from monikers.copilot.dynamic import DynamicAgent
 from monikers.copilot.errors import AgentConfigurationError
 from monikers.copilot.models import AgentContext, TriggerType
-from monikers.copilot.studio import preview, problems
+from monikers.copilot.studio import doubts, preview, problems
 from monikers.copilot.variants import agent_of
 from tests.support import examples
 
@@ -48,6 +48,7 @@ def test_it_never_raises_and_finds_mistakes_exactly_where_an_agent_cannot_be_mad
     found, refused = problems(definition), refusal(definition)
     assert (refused is None) == (found == [])
     assert refused is None or (refused.mistakes and set(refused.mistakes) <= set(found))
+    assert doubts(definition) == [] or not found
 
 
 def refusal(definition: Any) -> AgentConfigurationError | None:
@@ -114,3 +115,14 @@ def test_a_definition_with_mistakes_has_no_prompt() -> None:
     with pytest.raises(AgentConfigurationError) as raised:
         preview({"name": "", "output_format": "nope"}, SCENE)
     assert {mistake.field for mistake in raised.value.mistakes} == {"name", "output_format"}
+
+
+def test_what_can_run_and_is_hardly_meant() -> None:
+    assert doubts(COACH) == []
+    deaf = {**COACH, "trigger_config": {"mode": ["keyword", "event"], "keywords": ["price"]}}
+    (doubt,) = doubts(deaf)
+    assert doubt == ("trigger_config.mode", "has the mode event and no subscribed_events: it is not asked by it")
+    assert [one.field for one in doubts({**deaf, "versions": [{"version": "a", "text": ""}]})] == [
+        "versions.0.trigger_config.mode",
+        "versions.0.text",
+    ]

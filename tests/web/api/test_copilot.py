@@ -195,7 +195,10 @@ def test_nasty_ids_name_an_agent_or_nothing(api: Caller, nasty: str) -> None:
 
 
 def test_a_check_names_every_mistake(api: Caller) -> None:
-    assert api.post("/api/copilot/check", {"definition": COACH}, 200) == {"ok": True, "errors": []}
+    assert api.post("/api/copilot/check", {"definition": COACH}, 200) == {"ok": True, "errors": [], "warnings": []}
+    deaf = {**COACH, "trigger_config": {"mode": ["keyword", "event"]}}
+    told = api.post("/api/copilot/check", {"definition": deaf}, 200)
+    assert (told["ok"], [one["field"] for one in told["warnings"]]) == (True, ["trigger_config.mode"] * 2)
     found = api.post("/api/copilot/check", {"definition": {"name": "", "cooldown": 1, "text": "{{ x"}}, 200)
     assert found["ok"] is False
     assert {error["field"] for error in found["errors"]} == {"name", "text"}

@@ -34,9 +34,9 @@ export async function check() {
   asking = new AbortController();
   const { signal } = asking;
   try {
-    const { errors } = await ask("POST", "/api/copilot/check", { definition: desk.read.value }, { signal });
+    const { errors, warnings } = await ask("POST", "/api/copilot/check", { definition: desk.read.value }, { signal });
     if (signal.aborted) return;
-    showMistakes(errors.map(placed));
+    showMistakes(errors.map(placed), "", warnings.map(placed));
     heard.good();
   } catch (problem) {
     if (!signal.aborted) showUnchecked(problem);
@@ -51,12 +51,15 @@ function placed({ field, message }) {
   return { field, message, line: lineAt(editor.value, offset), proseLine: ofTemplate ? Number(ofTemplate[1]) : null };
 }
 
-function showMistakes(found, words = "") {
+const counted = (list, word) => `${list.length} ${word}${list.length === 1 ? "" : "s"}`;
+
+/** A warning is what can run and is hardly meant: it keeps nobody from saving. */
+function showMistakes(found, words = "", warnings = []) {
   desk.mistakes = found;
-  const count = found.length === 1 ? "1 mistake" : `${found.length} mistakes`;
-  setText(one("[data-verdict]"), found.length ? words || count : "No mistakes");
-  one("[data-verdict]").className = found.length ? "t-failed line" : "t-done line";
-  one("[data-mistakes]").replaceChildren(...found.map(mistakeRow));
+  const good = warnings.length ? `No mistakes, ${counted(warnings, "warning")}` : "No mistakes";
+  setText(one("[data-verdict]"), found.length ? words || counted(found, "mistake") : good);
+  one("[data-verdict]").className = `${found.length ? "t-failed" : warnings.length ? "t-waiting" : "t-done"} line`;
+  one("[data-mistakes]").replaceChildren(...[...found, ...warnings].map(mistakeRow));
   editor.setAttribute("aria-invalid", String(found.length > 0));
   markLines(new Set(found.map(({ line }) => line)));
   heard.settle();
