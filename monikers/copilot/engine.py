@@ -36,8 +36,9 @@ class AgentEngine:
 
     For one event loop. All times are in seconds. `agent_timeout` holds for agents without one of their own, None for no
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
-    `insight_window` are shown once (0: always). `clock` is where all time comes from. Raises `ValueError` for what is no
-    time.
+    `insight_window` are shown once (0: always). `clock` is where all time comes from.
+
+    Raises `ValueError` for a time that is none.
     """
 
     def __init__(
