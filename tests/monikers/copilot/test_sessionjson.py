@@ -197,6 +197,15 @@ async def test_what_says_nothing_is_left_out() -> None:
     assert engine.export_session("none") == {}
 
 
+async def test_a_limit_that_makes_no_sense_keeps_no_session_from_being_kept() -> None:
+    agent = Scripted("agent", rate_limit=RateLimit(2))
+    engine = engine_of(agent)
+    await engine.process_turn(context_of())
+    kept = engine.export_session("session")
+    agent.config.rate_limit = 5  # type: ignore[assignment]
+    assert engine.export_session("session") == kept
+
+
 async def test_an_agent_that_emptied_what_it_began_with_stays_without_it() -> None:
     def empties(agent: Any, context: AgentContext) -> AgentResponse:
         had = dict(agent.private_state)
