@@ -13,6 +13,7 @@ from monikers.copilot.clock import Clock, MachineClock, new_id
 from monikers.copilot.conditions import ConditionEvaluator
 from monikers.copilot.costs import Usage
 from monikers.copilot.groups import Groups, members
+from monikers.copilot.limits import RateLimit
 from monikers.copilot.llm import LLMClient
 from monikers.copilot.models import AgentContext, AgentInsight, AgentResponse, TriggerType
 from monikers.copilot.registry import Registry
@@ -38,7 +39,8 @@ class AgentEngine:
     deadline; `callback_timeout` is how long the end of a turn waits for a callback; the same words of an agent within
     `insight_window` are shown once (0: always). `clock` is where all time comes from; a host whose clock stands still
     during a turn, so that the turn can be taken again, gives a `timer` for deadlines and durations.
-    Raises `ValueError` for what is no time.
+
+    Raises `ValueError` for a time that is none.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class AgentEngine:
             self._holding.of(session_id),
             Moment.of(self._clock),
             window_s=self.insight_window,
-            limits={config.id: config.rate_limit for config in configs if config.rate_limit is not None},
+            limits={config.id: config.rate_limit for config in configs if isinstance(config.rate_limit, RateLimit)},
         )
 
     def import_session(self, session_id: str, data: Any) -> None:

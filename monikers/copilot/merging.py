@@ -25,8 +25,8 @@ def merge(findings: Iterable[Findings], board: Blackboard, total: AgentResponse)
     """Put findings onto the board, and add them to the turn's response. Events stay off the board."""
     ordered = in_order(findings)
     for found in ordered:
-        if found.variables:
-            board.variables.update(found.variables)
+        for key, value in found.variables.items():
+            board.variables[key] = value
         for name, items in found.queues.items():
             board.push_queue_items(name, items)
         for agent_id, updates in found.memory.items():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from monikers.copilot.board import Board, SharedState
-from monikers.copilot.frozen import plain
+from monikers.copilot.frozen import copied, plain
 from monikers.copilot.records import Event, Fact
 
 __all__ = [
@@ -114,20 +114,27 @@ class ShownContext(AgentContext):
     1 had it, made from that view when it is asked for."""
 
     @classmethod
-    def of(cls, context: AgentContext, **changes: Any) -> Self:
-        """What `context` says, with `changes`; nothing is validated again and no list is shared."""
-        shown = cls.__new__(cls)
-        fields = {**context.__dict__, **changes}
-        fields["recent_segments"] = context.recent_segments.copy()
-        fields["rag_docs"] = context.rag_docs.copy()
-        fields["agent_config_overrides"] = context.agent_config_overrides.copy()
-        del fields["shared_state"]
+    def several(cls, context: AgentContext, metadata: dict[str, Any], **changes: Any) -> Iterator[Self]:
+        """What `context` says, with `metadata` of the trigger and `changes`, for as many agents as are asked.
+
+        Nothing is validated again and no list is shared.
+        """
+        said = {**context.__dict__, **changes}
+        del said["shared_state"]
+        told = context.model_fields_set | changes.keys() | {"trigger_metadata"}
         setter = object.__setattr__
-        setter(shown, "__dict__", fields)
-        setter(shown, "__pydantic_fields_set__", context.model_fields_set | changes.keys())
-        setter(shown, "__pydantic_extra__", None)
-        setter(shown, "__pydantic_private__", None)
-        return shown
+        while True:
+            shown = cls.__new__(cls)
+            fields = said.copy()
+            fields["recent_segments"] = context.recent_segments.copy()
+            fields["rag_docs"] = context.rag_docs.copy()
+            fields["agent_config_overrides"] = context.agent_config_overrides.copy()
+            fields["trigger_metadata"] = copied(metadata) if metadata else {}
+            setter(shown, "__dict__", fields)
+            setter(shown, "__pydantic_fields_set__", told.copy())
+            setter(shown, "__pydantic_extra__", None)
+            setter(shown, "__pydantic_private__", None)
+            yield shown
 
     @model_serializer(mode="wrap")
     def _with_shared_state(self, written: SerializerFunctionWrapHandler) -> Any:

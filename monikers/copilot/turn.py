@@ -187,16 +187,16 @@ class Turn:
         phase.eligible = [one.agent.config.id for one in due]
         view = self._board.snapshot() if due else None
         trigger = TriggerType.EVENT if asked.phase > 1 else asked.trigger
+        contexts = ShownContext.several(
+            self._context,
+            self._metadata,
+            blackboard=view,
+            trigger_type=trigger,
+            turn_count=self._turn_count,
+            phase=asked.phase,
+        )
         runs = []
-        for one in due:
-            context = ShownContext.of(
-                self._context,
-                blackboard=view,
-                trigger_type=trigger,
-                trigger_metadata=copied(self._metadata) if self._metadata else {},
-                turn_count=self._turn_count,
-                phase=asked.phase,
-            )
+        for one, context in zip(due, contexts, strict=False):  # as many contexts as are asked for
             limit = one.agent.config.timeout
             runs.append(AgentRun(one, context, self._rules.agent_timeout_s if limit is None else limit, self._timer))
         return runs
@@ -241,7 +241,8 @@ class Turn:
                 response.source_agent_id = found.agent_id
         if found.usage:
             slot.add_usage(found.usage)
-        found.insights = self._shown(found, agent, slot)
+        if found.insights:
+            found.insights = self._shown(found, agent, slot)
         self._teller.tell("on_agent_finish", agent.config.name, response, run.duration_s)
         for insight in found.insights:
             self._teller.tell("on_insight", insight, run.context)

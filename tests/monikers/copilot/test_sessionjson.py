@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monikers.copilot import AgentContext, AgentEngine, AgentInsight, AgentResponse, HeldInsight, InsightType, RateLimit
+from monikers.copilot import (
+    AgentContext,
+    AgentEngine,
+    AgentInsight,
+    AgentResponse,
+    BaseAgent,
+    Blackboard,
+    HeldInsight,
+    InsightType,
+    RateLimit,
+    load_set,
+    load_transcript,
+)
 from monikers.copilot.costs import Usage
 from monikers.copilot.sessionjson import held_of, session_json, take_up
 from monikers.copilot.sessions import AgentSlot, Moment, Session
@@ -31,7 +43,7 @@ class Rebooted(StillClock):
 
 
 def restarted(
-    engine: AgentEngine, clock: StillClock, *agents: Scripted, **options: Any
+    engine: AgentEngine, clock: StillClock, *agents: BaseAgent, **options: Any
 ) -> tuple[AgentEngine, Rebooted]:
     """Another engine in another process that goes on with the session."""
     boot = Rebooted(clock)
@@ -142,6 +154,31 @@ async def test_seconds_since_the_session_began_go_on() -> None:
     assert [event.timestamp for event in response.events] == [10.0]
 
 
+async def test_a_whole_call_with_a_restart_before_every_turn_is_the_same_call() -> None:
+    """Of the set and the recorded call that ship, on the offline model; the board is kept as its own JSON."""
+    recorded = load_transcript("sales_call")
+
+    async def played(*, restarting: bool) -> Any:
+        clock, board, found = StillClock(), Blackboard(), []
+        engine = engine_of(*load_set(recorded.agent_set).agents(), clock=clock, insight_window=120)
+        for said in range(1, 31):
+            if restarting:
+                agents, board = (
+                    load_set(recorded.agent_set).agents(),
+                    Blackboard.from_dict(through_json(board.to_dict())),
+                )
+                engine, clock = restarted(engine, clock, *agents, insight_window=120)
+            clock.move(4)
+            context = context_of(board, recent_segments=list(recorded.segments[:said]))
+            response = await engine.process_turn(context)
+            found.append([insight.model_dump() for insight in response.insights])
+        return found, board.to_dict(), engine.usage("session")
+
+    always, restarting = await played(restarting=False), await played(restarting=True)
+    assert any(always[0])
+    assert restarting == always
+
+
 async def test_importing_takes_the_place_of_what_was_known() -> None:
     clock = StillClock()
     engine = engine_of(Scripted("a", lambda a, c: says(a), needs_approval=True), clock=clock)
@@ -195,6 +232,15 @@ async def test_what_says_nothing_is_left_out() -> None:
     clock.move(20)
     assert "said" not in engine.export_session("session")["agents"]["says"]
     assert engine.export_session("none") == {}
+
+
+async def test_a_limit_that_makes_no_sense_keeps_no_session_from_being_kept() -> None:
+    agent = Scripted("agent", rate_limit=RateLimit(2))
+    engine = engine_of(agent)
+    await engine.process_turn(context_of())
+    kept = engine.export_session("session")
+    agent.config.rate_limit = 5  # type: ignore[assignment]
+    assert engine.export_session("session") == kept
 
 
 async def test_an_agent_that_emptied_what_it_began_with_stays_without_it() -> None:
