@@ -25,7 +25,7 @@ from web.api.budgets import budgets_of_session
 from web.bridge import StoreBridge
 from web.copilotpages import MONIKER
 from web.copilotshapes import board_of, insights_by_zone, said_in, sections_of, turns_in
-from web.copilotwords import agent_set_of
+from web.copilotwords import agent_set_of, is_dry_run
 from web.lookup import find_known
 from web.replay import cursor_of
 from web.rooms import Room, RoomKind
@@ -61,7 +61,8 @@ async def _sessions(db: TenantStore, cursor: str | None, limit: int) -> Json:
     live_cursor = await cursor_of(db, Room(RoomKind.SESSIONS))
     page = await list_sessions(db, SessionFilter(moniker=MONIKER), limit=limit, cursor=cursor)
     titles = await _titles(db, page.items)
-    items = [{**listed_session_shape(state), "title": titles.get(state.session_id, "")} for state in page.items]
+    shapes = (listed_session_shape(state) for state in page.items)
+    items = [{**one, "title": titles.get(one["session_id"], "")} for one in shapes if not is_dry_run(one)]
     return many(items, page.next_cursor, live_cursor=live_cursor)
 
 

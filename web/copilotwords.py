@@ -181,6 +181,11 @@ def agent_set_of(session: Mapping[str, Any]) -> str:
     return str(_mapping(session.get("config")).get("agent_set") or "")
 
 
+def is_dry_run(session: Mapping[str, Any]) -> bool:
+    """Whether it is a try of an agent, which its page in the studio tells of, and no conversation."""
+    return _mapping(session.get("config")).get("dry_run") is True
+
+
 def items_of(value: Any) -> Sequence[Any]:
     """A list of what was stored, or none."""
     return value if isinstance(value, list | tuple) else ()

@@ -15,6 +15,7 @@ from web.copilotwords import (
     did_words,
     fact_name,
     insight_kind,
+    is_dry_run,
     line_to_say,
     number_words,
     set_title,
@@ -121,6 +122,14 @@ def test_a_run_says_what_came_of_it() -> None:
     assert did_words(run) == told
     assert did_words({**run, "failed": True}) == f"failed; {told}"
     assert did_words({}) == "had nothing to say"
+
+
+@pytest.mark.parametrize(
+    ("config", "is_one"),
+    [({"dry_run": True}, True), ({"dry_run": False}, False), ({"dry_run": "x"}, False), (None, False)],
+)
+def test_a_try_of_an_agent_is_no_conversation(config: Any, is_one: bool) -> None:
+    assert is_dry_run({"config": config}) is is_one
 
 
 def test_names_for_people() -> None:

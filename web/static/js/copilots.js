@@ -2,7 +2,7 @@
 
 import { live, startFrame } from "./banner.js";
 import { all, allow, ask, growList, h, isFinal, one, setText, stateMark, stateOf } from "./dom.js";
-import { asCopilot, copilotPath, setTitle } from "./copilotwords.js";
+import { asCopilot, copilotPath, isDryRun, setTitle } from "./copilotwords.js";
 import { Newest } from "./live.js";
 import { ageOf, elapsed } from "./time.js";
 
@@ -64,7 +64,7 @@ function updateRow(row, session) {
 function apply(events) {
   const latest = new Map();
   for (const { event, data } of events) {
-    if (event === "state" && data.moniker === MONIKER && newest.accepts(data.session_id, data.updated_at)) latest.set(data.session_id, data);
+    if (event === "state" && data.moniker === MONIKER && !isDryRun(data) && newest.accepts(data.session_id, data.updated_at)) latest.set(data.session_id, data);
   }
   for (const session of latest.values()) {
     const row = rowFor(session.session_id);

@@ -146,6 +146,9 @@ export const agentName = (id) => {
 /** The set that a session was begun with, for people. */
 export const setTitle = (session) => agentName(objectOf(session.config).agent_set) || "Own agents";
 
+/** Whether it is a try of an agent, which the studio tells of, and no conversation. */
+export const isDryRun = (session) => objectOf(session.config).dry_run === true;
+
 /** Where an agent of a session can be looked at and changed. */
 export function studioPath(session, agentId) {
   const search = { agent_set: objectOf(session.config).agent_set ?? "", agent_id: agentId, session_id: session.session_id };
