@@ -68,6 +68,7 @@ async def test_a_worker_in_a_long_step_is_gone_five_seconds_after_its_parent_was
 async def test_a_killed_worker_is_replaced_by_one_and_leaves_nothing_behind(tmp_path: Path) -> None:
     dashboard = await start_dashboard(tmp_path, QUICK, with_worker=True)
     try:
+        await dashboard.says("worker ready")  # it is alive for the dashboard before it says so
         (first,) = children_of(dashboard.pid)
         os.kill(first, signal.SIGKILL)
         await gone(first)
