@@ -147,11 +147,16 @@ async def test_a_caller_that_is_cancelled_cancels_the_call_at_the_server(db: Ten
     async with running(db, {"fake": stdio_table("legacy")}) as it:
         await it.offered("fake_echo")
         calling = asyncio.create_task(it.call(text="hang"))
-        await it.call(text="meanwhile")
+        await eventually(lambda: _hangs(it))
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
         await eventually(lambda: _cancelled(it))
+
+
+async def _hangs(it: object) -> bool:
+    """Whether the call is at the server: one that is cancelled on its way there is nothing to it."""
+    return bool((await it.call(text="how many hang?")).content == "1")  # type: ignore[attr-defined]
 
 
 async def _cancelled(it: object) -> bool:
