@@ -17,11 +17,11 @@ import aiohttp
 import socketio
 from aiohttp import web
 
+from bench.endpoint import endpoint
 from bench.latency import served
 from bench.machine import emit, summary_ms
 from bench.processes import folder, opened, worker_ready
 
-_HOST = "127.0.0.1"
 _AGENTS = 5
 _ADVISER = "AGENT 0"
 #: seconds between two segments of one conversation
@@ -108,13 +108,5 @@ async def _endpoint() -> AsyncIterator[str]:
         choice = {"message": {"role": "assistant", "content": json.dumps(content)}, "finish_reason": "stop"}
         return web.json_response({"model": "advice", "choices": [choice]})
 
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, _HOST, 0)
-    await site.start()
-    try:
-        yield f"http://{_HOST}:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with endpoint(answer) as url:
+        yield url

@@ -18,13 +18,13 @@ import aiohttp
 import socketio
 from aiohttp import web
 
+from bench.endpoint import endpoint
 from bench.latency import served
 from bench.machine import emit, summary_ms
 from bench.processes import eventually, folder, opened, worker_ready
 from store.agent_events import events_of
 from store.database import Store
 
-_HOST = "127.0.0.1"
 _QUOTE = "Stepwells kept water through the dry months."
 _CONFIG: dict[str, Any] = {"question": "What did stepwells do?", "documents": [{"title": "A", "text": _QUOTE}]}
 _PAUSE_S = 0.03
@@ -97,16 +97,8 @@ async def _endpoint(pieces: int) -> AsyncIterator[str]:
         choice = {"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
         return web.json_response({"model": "slow", "choices": [choice]})
 
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, _HOST, 0)
-    await site.start()
-    try:
-        yield f"http://{_HOST}:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with endpoint(answer) as url:
+        yield url
 
 
 async def _streamed(request: web.Request, pieces: int) -> web.StreamResponse:

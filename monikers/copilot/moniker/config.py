@@ -6,11 +6,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from monikers.copilot.agentsets import load_set, set_names
+from monikers.copilot.agentsets import set_names
 from monikers.copilot.engine import MOST_PHASES
 from monikers.copilot.errors import AgentConfigurationError
 from monikers.copilot.models import AgentConfigOverride
-from monikers.copilot.moniker.roster import built_agent, definitions_by_id
+from monikers.copilot.moniker.roster import built_agent, definitions_by_id, shipped
 from runtime.contract import FrozenModel, Json
 
 MAX_AGENTS = 100
@@ -72,8 +72,8 @@ class CopilotConfig(FrozenModel):
 
     def definitions(self) -> dict[str, Json]:
         """All agents by id, in the order in which they are registered."""
-        shipped = () if self.agent_set is None else load_set(self.agent_set).configs
-        return definitions_by_id([*shipped, *self.agents])
+        of_set = () if self.agent_set is None else shipped(self.agent_set)
+        return definitions_by_id([*of_set, *self.agents])
 
 
 def _problem(place: int, definition: Any) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from monikers.copilot.agent import BaseAgent
+from monikers.copilot.agentsets import load_set
 from monikers.copilot.variants import agent_of
 from monikers.copilot.versions import VersionedAgent
 from runtime.contract import Json
@@ -43,6 +44,12 @@ def serving(definition: Mapping[str, Any], session_id: str) -> Serving:
 @lru_cache(maxsize=_KEPT)
 def _read(text: str) -> BaseAgent:
     return agent_of(json.loads(text))
+
+
+@lru_cache
+def shipped(agent_set: str) -> tuple[Json, ...]:
+    """The definitions of a set that ships; its file is read once. They are not to be changed."""
+    return load_set(agent_set).configs
 
 
 def definitions_by_id(definitions: Iterable[Json]) -> dict[str, Json]:

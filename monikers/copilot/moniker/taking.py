@@ -26,7 +26,6 @@ from runtime.guard.port import Channel
 #: items of a queue on the board; the oldest are dropped beyond that many
 MAX_QUEUED = 1_000
 _LIVE = "insight"
-_HELD = "held"
 
 
 class StillClock:
@@ -130,7 +129,6 @@ class Table:
         self._drop_oldest()
         self._state.board = self.board.to_dict()
         self._state.engine = self.engine.export_session(self._ctx.session_id)
-        self._state.engine.pop(_HELD, None)  # the state keeps them as people see them
         return taken
 
     def _drop_oldest(self) -> None:
